@@ -55,7 +55,7 @@ class CompiledFilter(ABC):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Warnings about parts of the filter that may not mean what its author intended, as sentences."""
+        """Sentences that warn of parts of the filter. Such a part may have another meaning than its author intended."""
         return ()
 
     @abstractmethod
@@ -84,7 +84,7 @@ def is_plain_text(text: str) -> bool:
 
 
 def unknown_keys(value: FilterValue, known: frozenset[str]) -> list[Fault]:
-    """Return one fault for each key of *value* that is not in *known*, at most :data:`UNKNOWN_LISTED_MAX`."""
+    """Return a fault for each key of *value* that is not in *known*, but not more than :data:`UNKNOWN_LISTED_MAX`."""
     unknown = islice((key for key in value if key not in known), UNKNOWN_LISTED_MAX)
     return [Fault("is not a known field", f"/{pointer_part(key)}", FaultCode.UNKNOWN) for key in unknown]
 
@@ -101,8 +101,8 @@ def pointer_part(key: object) -> str:
 def list_of_text(value: FilterValue, key: str, most: int, what: str, faults: list[Fault]) -> dict[str, int]:
     """Return the distinct texts in the list ``value[key]``, each with the index of its first occurrence.
 
-    Adds a fault to *faults* for a missing list, for more than *most* texts, and for each element that is not a text.
-    *what* names the elements in these faults. The caller checks the texts themselves.
+    Add a fault to *faults* for a missing list, for more than *most* distinct texts, and for each element that is not a
+    text. *what* is the name of the elements in these faults, e.g. ``tags``. The caller checks the texts themselves.
 
     >>> list_of_text({"tags": ["a", "b", "a"]}, "tags", 2, "tags", [])
     {'a': 0, 'b': 1}

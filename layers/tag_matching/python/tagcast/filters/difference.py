@@ -18,7 +18,8 @@ Canonical = Mapping[str, object]
 def difference(group: Canonical | None, yours: Canonical | None) -> tuple[str, ...]:
     """Return the differences between the filters of a group and of a member (*yours*) as sentences.
 
-    The order of tags and of routing-key patterns does not matter.
+    None is no filter, which matches everything. The order of tags and of routing-key patterns does not matter. The
+    result is empty if the filters do not differ.
 
     >>> difference({"kind": "tags", "tags": ["a", "b"]}, {"kind": "tags", "tags": ["c", "b"]})
     ("tags: only the group has 'a'; only you have 'c'",)
@@ -41,7 +42,9 @@ def difference(group: Canonical | None, yours: Canonical | None) -> tuple[str, .
 
 
 def digest(filter: Canonical | None) -> str:
-    """Return a digest of 16 characters. Filters without a :func:`difference` have equal digests.
+    """Return a digest of *filter* in 16 characters. Two filters without a :func:`difference` have the same digest.
+
+    None is no filter, and has the digest of a filter that matches everything.
 
     >>> digest({"kind": "tags", "tags": ["a", "b"]}) == digest({"kind": "tags", "tags": ["b", "a"]})
     True

@@ -37,11 +37,11 @@ SNS_DECIMALS_MAX = 5
 
 
 def sns_faults(pattern: Pattern, written: Mapping[str, object], *, in_attributes: bool) -> list[Fault]:
-    """Return the faults of a valid pattern under the rules of SNS; pointers are relative to the pattern.
+    """Return the faults of a valid pattern under the rules of SNS, with pointers relative to the pattern.
 
     *written* is the JSON of the pattern. SNS limits the number of combinations that take one value from each list. If a
-    list is inside *n* objects, each of its values counts *n* times. If *in_attributes*, the pattern is for message
-    attributes, so its keys may not be nested.
+    list is inside *n* objects, each of its values counts *n* times. If *in_attributes*, the pattern reads message
+    attributes, and nested keys are a fault.
     """
     faults = [Fault(detail, pointer, FaultCode.TOO_LARGE) for pointer, detail in _number_faults(written, "")]
     keys = dict.fromkeys(_keys(written, pattern.or_is_a_field))
@@ -95,7 +95,7 @@ class PatternDialect(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class EventPatternFilter(CompiledFilter):
-    """A filter that matches if the part *scope* of the message meets the pattern. *written* is the pattern's JSON."""
+    """A filter that matches if one part of the message (*scope*) meets the pattern. *written* is the pattern's JSON."""
 
     kind = "event_pattern"
     pattern: Pattern
@@ -105,7 +105,11 @@ class EventPatternFilter(CompiledFilter):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """A warning for a ``$or`` that is read as a field name, and one for a value that no property can have."""
+        """The warnings about the pattern, as sentences.
+
+        One says that ``$or`` is read as a field name. Another says that a comparison never matches a property, because
+        the dialect eventbridge reads properties as texts.
+        """
         found = [_OR_IS_A_FIELD] if self.pattern.or_is_a_field else []
         if self.scope is PatternScope.PROPERTIES and self.dialect is PatternDialect.EVENTBRIDGE:
             leaves = (leaf for condition in self.pattern.conditions for leaf in condition.leaves)
@@ -119,7 +123,7 @@ class EventPatternFilter(CompiledFilter):
         return self.scope is not PatternScope.PROPERTIES
 
     def event_of(self, message: FilterInput) -> Event | str:
-        """Return the event that the pattern reads from *message*. Without an event, return the reason as text."""
+        """Return the event that the pattern reads from *message*. If there is none, return a text with the reason."""
         return event_of(message, self.scope, are_attributes=self.dialect is PatternDialect.SNS)
 
     def evaluate(self, message: FilterInput) -> bool:
@@ -133,7 +137,7 @@ class EventPatternFilter(CompiledFilter):
         return not isinstance(event, str) and matches(self.pattern, event)
 
     def explain(self, message: FilterInput) -> Explanation:
-        """Return a tree of the pattern. It has each path, with the comparisons and the message's values."""
+        """Return a tree of the pattern. Each path has a part with its comparisons and the message's values."""
         title = f"event pattern ({self.dialect}, {self.scope})"
         event = self.event_of(message)
         if isinstance(event, str):

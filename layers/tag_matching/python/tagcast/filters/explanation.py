@@ -8,7 +8,7 @@ Value = bool | None | Literal["error", "skipped"]
 
 
 def shorten(text: str, most: int) -> str:
-    """Return at most the first *most* characters of a text, and ``…`` if it has more.
+    """Return *text* if it has at most *most* characters. Otherwise return its first *most* characters and ``…``.
 
     >>> shorten("apple", 5), shorten("apples", 5)
     ('apple', 'apple…')
@@ -18,7 +18,9 @@ def shorten(text: str, most: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """One part of a filter, as *text*, with its value for one message. *children* are the parts of this part.
+    """One part of a filter, as *text*, with its *value* for one message. *children* are the parts of this part.
+
+    A value of None is SQL's unknown. *note* says what the part found in the message, e.g. the value of a property.
 
     >>> Explanation("a = 1", True, note="a is '1'").as_json()
     {'text': 'a = 1', 'value': True, 'note': "a is '1'", 'children': []}

@@ -20,7 +20,11 @@ _ON_ERROR = ("drop", "block")
 
 @dataclass(frozen=True, slots=True)
 class FunctionFilter(CompiledFilter):
-    """A filter that matches every published message. ``fan_out`` later invokes the function for the verdicts."""
+    """A filter that matches every published message. ``fan_out`` later invokes the Lambda function for the verdict.
+
+    *function* is the name or ARN of the Lambda function. If an invocation fails, *on_error* ``drop`` discards the
+    messages, and ``block`` counts a failed attempt. *timeout_s* is the timeout of an invocation in seconds.
+    """
 
     kind = "function"
     function: str
@@ -28,7 +32,7 @@ class FunctionFilter(CompiledFilter):
     timeout_s: int
 
     def evaluate(self, message: FilterInput) -> bool:
-        """Return ``True``, because the function is never invoked while a message is accepted."""
+        """Return ``True``, because the function is not invoked while a message is accepted."""
         return True
 
     def explain(self, message: FilterInput) -> Explanation:
@@ -47,7 +51,7 @@ class FunctionFilter(CompiledFilter):
 
 
 def is_function(filter: FilterValue | None) -> TypeGuard[FilterValue]:
-    """Return whether a filter in its JSON form is of the kind ``function``, and so is invoked after the publish."""
+    """Return whether a filter in its JSON form is of the kind ``function``. Return False for None (no filter)."""
     return filter is not None and filter.get("kind") == "function"
 
 
@@ -60,8 +64,8 @@ def function_of(subscription: Subscription) -> FunctionFilter | None:
 def is_unjudged(subscription: Subscription, accepted_at: int) -> bool:
     """Return whether the message of this acceptance time may lack a verdict, because the filter was then a function.
 
-    A publisher may use the former filter for some seconds after its replacement, so messages of these seconds are
-    included. If a publisher already used the new filter, evaluating it again does no harm.
+    *accepted_at* is the time of acceptance in milliseconds. Publishers may use a replaced filter for
+    :data:`REPLACED_MS`. So the result is also True if a function was replaced at most that long before *accepted_at*.
     """
     until = subscription.function_until
     return is_function(subscription.settings.filter) or (until is not None and accepted_at <= until + REPLACED_MS)

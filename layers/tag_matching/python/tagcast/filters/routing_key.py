@@ -15,9 +15,9 @@ def split_words(text: str) -> list[str]:
 
 
 def matches_key(pattern: str, key: str) -> bool:
-    """Return whether a routing key matches a pattern: ``*`` is exactly one word, ``#`` any number of words.
+    """Return whether a routing key matches a pattern. ``*`` stands for one word, ``#`` for any number of words.
 
-    All reached positions in the pattern are the bits of one integer, so no pattern takes exponential time.
+    All positions that are reached in the pattern are bits of one integer. So no pattern takes exponential time.
 
     >>> matches_key("order.*.eu", "order.new.eu"), matches_key("audit.#", "audit"), matches_key("a*", "ab")
     (True, True, False)

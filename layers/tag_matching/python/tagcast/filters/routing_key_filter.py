@@ -34,7 +34,11 @@ class RoutingKeyFilter(CompiledFilter):
         return any(matches_key(pattern, key) for pattern in self.patterns)
 
     def explain(self, message: FilterInput) -> Explanation:
-        """Return a tree with a child for each pattern: the words that its parts match, or the first difference."""
+        """Return a tree with a child for each pattern.
+
+        The child of a pattern that matches says which words of the routing key each part of the pattern stands for. The
+        child of another pattern says what the first difference is.
+        """
         key = message.routing_key or ""
         children = tuple(_explain_pattern(pattern, key) for pattern in self.patterns)
         text = "routing key: " + " or ".join(self.patterns)

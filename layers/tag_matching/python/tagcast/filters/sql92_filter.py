@@ -18,8 +18,8 @@ _HALF_PAIR = re.compile("[\ud800-\udfff]")
 class Sql92Filter(CompiledFilter):
     """A filter that matches if the expression is TRUE for the properties of the message.
 
-    If *reads_tags*, the expression reads the tags as a property (:func:`properties_with_tags`). Only the rocketmq
-    dialect has this property.
+    If *reads_tags*, the expression reads the message's tags as a property (:func:`properties_with_tags`). Only the
+    rocketmq dialect has this property.
     """
 
     kind = "sql92"
@@ -32,7 +32,10 @@ class Sql92Filter(CompiledFilter):
         return self.expression.warnings
 
     def evaluate(self, message: FilterInput) -> bool | None:
-        """Return the value of the expression; None is unknown (see :meth:`CompiledExpression.evaluate`)."""
+        """Return the value of the expression. The filter matches only if the value is True; None is unknown.
+
+        Raises FilterEvaluationError if the evaluation fails, in the rocketmq dialect only.
+        """
         if self.reads_tags:
             return self.expression.evaluate(properties_with_tags(message))
         return self.expression.evaluate(message.properties)
@@ -51,9 +54,10 @@ class Sql92Filter(CompiledFilter):
 
 
 def properties_with_tags(message: FilterInput) -> Mapping[str, str]:
-    """Return the properties of a message, and its tags as the property TAGS, unless that name was published.
+    """Return the properties of a message, with its tags as the property TAGS.
 
-    RocketMQ also has a property KEYS. Here KEYS is an ordinary property, because messages have no keys of their own.
+    A published property TAGS is not replaced. RocketMQ also sets a property KEYS. Here KEYS is an ordinary property,
+    because messages have no keys of their own.
 
     >>> from types import SimpleNamespace
     >>> properties_with_tags(SimpleNamespace(tags=("TagA", "TagB"), properties={"KEYS": "7"}))

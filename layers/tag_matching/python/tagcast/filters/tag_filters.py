@@ -25,7 +25,10 @@ EXPRESSION_CHARACTERS_MAX = 17_408
 
 @dataclass(frozen=True, slots=True)
 class TagsFilter(CompiledFilter):
-    """A filter that matches if the message has one of *tags*, or all (*match_all*). Without tags it always matches."""
+    """A filter that matches if the message has one of *tags*, or with *match_all* every one of them.
+
+    A filter without tags matches every message. *written* are the distinct tags in the order written.
+    """
 
     kind = "tags"
     tags: frozenset[str]
@@ -33,11 +36,11 @@ class TagsFilter(CompiledFilter):
     match_all: bool = False
 
     def evaluate(self, message: FilterInput) -> bool:
-        """Return whether the message has one tag of the filter, or with *match_all* all of them."""
+        """Return whether the message has one tag of the filter, or with *match_all* all. Without tags, return True."""
         return self.tags.issubset(message.tags) if self.match_all else matches(message.tags, self.tags)
 
     def explain(self, message: FilterInput) -> Explanation:
-        """Return a tree with a child for each tag of the filter: whether the message has the tag."""
+        """Return a tree with a child for each tag of the filter. The child says whether the message has this tag."""
         title = f"{'all of the ' if self.match_all else ''}tags: {', '.join(self.written) or 'everything'}"
         return _explain_tags(title, self.written, message, self.evaluate(message))
 
@@ -62,7 +65,7 @@ class TagExpressionFilter(TagsFilter):
         return " || ".join(self.written) or EVERYTHING
 
     def explain(self, message: FilterInput) -> Explanation:
-        """Return a tree with a child for each tag of the expression: whether the message has the tag."""
+        """Return a tree with a child for each tag of the expression. The child says whether the message has the tag."""
         return _explain_tags(self.expression, self.written, message, self.evaluate(message))
 
     def as_json(self) -> dict[str, object]:

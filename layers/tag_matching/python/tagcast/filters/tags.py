@@ -46,11 +46,11 @@ _TRIMMED = "".join(map(chr, range(0x21)))
 
 
 def parse_tag_expression(text: str | None) -> tuple[str, ...]:
-    """Return the distinct tags of an expression, such as ``TagA || TagB``. Empty parts are dropped.
+    """Return the distinct tags of an expression such as ``TagA || TagB``. Empty parts are ignored.
 
-    ``*``, the empty text and ``None`` match everything, and have no tags. Raises :class:`FilterSyntaxError` for texts
-    that RocketMQ reads in an unexpected way: ``||`` without any tag, ``*`` beside tags, and ``&&`` or a single ``|``,
-    which RocketMQ takes as a part of a tag.
+    ``*``, the empty text and ``None`` match everything, so the result is empty for them. RocketMQ gives some texts a
+    meaning that authors do not expect. Such a text raises :class:`FilterSyntaxError`. It has only separators or blanks,
+    or has ``*`` beside tags, or has ``&&`` or a single ``|``. RocketMQ reads ``&&`` and ``|`` as part of a tag.
 
     >>> parse_tag_expression(" TagA||TagB || TagA "), parse_tag_expression(" * "), parse_tag_expression(None)
     (('TagA', 'TagB'), (), ())

@@ -12,9 +12,10 @@ Chosen = Mapping[int, int]
 
 
 class Constraint(NamedTuple):
-    """The array elements in which a condition is met (*met*), and all elements that have its path (*there*).
+    """The array elements that one condition allows. An element of None stands for a value outside arrays.
 
-    *there* is None, unless an absent path also meets the condition. The element of a value outside arrays is None.
+    *met* are the elements with a value that meets the condition. If an absent path also meets the condition, *there*
+    are all elements that have the path. Otherwise *there* is None.
     """
 
     met: Sequence[Element | None]
@@ -38,9 +39,9 @@ class TooManyCombinationsError(Exception):
 def are_consistent(wanted: Sequence[Constraint], steps_max: int) -> bool:
     """Return whether a choice of one element in each array meets all *wanted* conditions.
 
-    Conditions are tried in their order. As in EventBridge, a path counts as absent if the elements chosen so far do not
-    have it. If several choices make no difference to later conditions, only one of them is tried. Raises
-    TooManyCombinationsError after *steps_max* choices.
+    Elements are chosen for one condition after the other. As in EventBridge, a path counts as absent if the elements
+    chosen so far do not have this path. If several choices make no difference to later conditions, only one of them is
+    tried. Raises TooManyCombinationsError after *steps_max* choices.
 
     >>> first, second = Element(0, 0, None), Element(0, 1, None)
     >>> are_consistent([Constraint([first], None), Constraint([second], None)], 100)
@@ -152,8 +153,8 @@ TOO_MUCH = "the event has so many values that it would take too long to compare 
 def matches(pattern: Pattern, event: Event) -> bool:
     """Return whether the event meets all conditions of one alternative of the pattern.
 
-    The same element of an array must meet all conditions on this array. Raises FilterEvaluationError beyond
-    :data:`COMPARISONS_MAX` or :data:`STEPS_MAX`. The result depends only on the event and the pattern.
+    The same element of an array must meet all conditions on this array. Raises FilterEvaluationError if the evaluation
+    would exceed :data:`COMPARISONS_MAX` or :data:`STEPS_MAX`. The result depends only on the event and the pattern.
 
     >>> from tagcast.filters.event_pattern.pattern import read_pattern
     >>> event = Event.of({"a": [{"x": 1, "y": 1}, {"x": 2, "y": 2}]})
@@ -191,7 +192,10 @@ def is_too_much(pattern: Pattern, event: Event) -> bool:
 
 
 def may_be_met(condition: Condition, event: Event) -> bool:
-    """Return whether the event may meet a condition, regardless of the array elements that meet other conditions."""
+    """Return False if the event certainly does not meet the condition.
+
+    If True, :func:`hold_together` still has to check whether the same array elements meet the other conditions.
+    """
     values = event.values.get(condition.path)
     if values is None:
         return condition.may_be_absent
@@ -201,14 +205,15 @@ def may_be_met(condition: Condition, event: Event) -> bool:
 
 
 def branches_of(pattern: Pattern) -> int:
-    """Return the number of alternatives of a pattern, or 0 if there is only one alternative."""
+    """Return the number of alternatives of a pattern. Return 0 instead of 1, because one alternative costs no extra."""
     return len(pattern.alternatives) if len(pattern.alternatives) > 1 else 0
 
 
 def hold_together(conditions: Sequence[Condition], event: Event) -> bool | None:
-    """Return whether the same array elements meet all *conditions*. Each condition by itself must be met.
+    """Return whether the same array elements meet all *conditions*, or None if the search for them takes too long.
 
-    Return None if more than :data:`STEPS_MAX` combinations of elements would have to be tried.
+    The caller has checked each condition with :func:`may_be_met`. The search takes too long if it has to try more than
+    :data:`STEPS_MAX` combinations of elements.
     """
     if not event.elements:
         return True
@@ -226,7 +231,10 @@ def hold_together(conditions: Sequence[Condition], event: Event) -> bool | None:
 
 
 def find_elements(condition: Condition, event: Event) -> list[Element | None]:
-    """Return the distinct array elements in which a value meets the condition. The event caches this result."""
+    """Return the distinct array elements with a value that meets the condition. None is a value outside arrays.
+
+    *event* must have the condition's path inside an array. The result is cached in *event*.
+    """
     found = event.found.get(condition)
     if found is None:
         pairs = zip(event.values[condition.path], event.elements[condition.path], strict=True)

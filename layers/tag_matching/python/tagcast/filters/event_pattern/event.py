@@ -15,16 +15,19 @@ _SMALL_BYTES, _SMALL_KEPT, _LARGE_KEPT = 4_096, 128, 2
 
 
 class Raw(NamedTuple):
-    """A value that is compared by its JSON text: true, false, null, or a number that no double represents exactly.
+    """The JSON text of true, false, null, or a number that no double represents exactly.
 
-    Such a value has no order.
+    Two values are equal if their texts are equal. A numeric range never contains a Raw.
     """
 
     text: str
 
 
 class Decimals(NamedTuple):
-    """A text that is also a decimal number, as in SNS message attributes. Each leaf compares either form."""
+    """A text that is also a decimal number, as in SNS message attributes.
+
+    A comparison with numbers reads *number*. All other comparisons read *text*.
+    """
 
     text: str
     number: float
@@ -35,9 +38,10 @@ TRUE, FALSE, NULL = Raw("true"), Raw("false"), Raw("null")
 
 
 class Element:
-    """An object or array that is element *index* of the array with number *array*.
+    """An object or array inside an array of an event.
 
-    *parent* is the element that contains this array, or None.
+    *array* is the number of that array in the event. *index* is the position in the array. *parent* is the element that
+    contains the array; it is None if the array is not inside another array.
     """
 
     __slots__ = ("array", "index", "parent")
@@ -48,7 +52,7 @@ class Element:
         self.parent = parent
 
     def chain(self) -> list[tuple[int, int]]:
-        """Return the pairs (array, index) that lead to this element, the outermost first."""
+        """Return the pairs (array, index) of this element and of the elements around it, the outermost first."""
         chain: list[tuple[int, int]] = []
         element: Element | None = self
         while element is not None:
@@ -59,10 +63,10 @@ class Element:
 
 
 class Event:
-    """A JSON event, flattened: *values* maps each path to the list of its values.
+    """The values of a JSON object, flattened. *values* maps each path, e.g. ``a.b``, to the list of its values.
 
-    For a path inside arrays, *elements* lists the innermost array element around each value, or None for a value
-    outside arrays.
+    *elements* maps a path to the innermost :class:`Element` around each of its values, or None for a value without one.
+    A path is missing in *elements* if none of its values is inside an Element.
 
     >>> event = Event.of({"a": {"b": [1, 2]}, "c.d": True})
     >>> event.values
@@ -86,17 +90,17 @@ class Event:
 
     @classmethod
     def of(cls, value: Mapping[str, object]) -> "Event":
-        """Return the event of a JSON object. *value* maps the names of its members to their values."""
+        """Return the event of the JSON object *value*, which was parsed to Python objects."""
         event = cls()
         event._object("", value, None)
         return event
 
     def put(self, path: str, value: Value) -> None:
-        """Set *value* as the only value of a path."""
+        """Set *value* as the only value of *path*, outside arrays."""
         self.values[path] = [value]
 
     def put_scalar(self, path: str, value: object) -> None:
-        """Add a JSON scalar to the values of a path."""
+        """Add a text, number, boolean or None (null) to the values of *path*, outside arrays."""
         self._add(path, value if isinstance(value, str) else _scalar(value), None)
 
     def _object(self, prefix: str, members: Mapping[str, object], inside: Element | None) -> None:
@@ -158,7 +162,7 @@ def _scalar(value: object) -> Value:
 
 
 def number_of(number: int | float) -> float | Raw:
-    """Return a number as a double, or as its text if a double would lose digits.
+    """Return a number as a double, or its text as :class:`Raw` if a double would lose digits.
 
     >>> number_of(3), number_of(2**53 + 1)
     (3.0, Raw(text='9007199254740993'))
@@ -169,7 +173,7 @@ def number_of(number: int | float) -> float | Raw:
 
 
 def number_in(text: str) -> float | Raw:
-    """Return the number of a JSON text: a double if it is exact, else the text.
+    """Return the number in a JSON text. Return a double if it is exact, else the text as :class:`Raw`.
 
     >>> number_in("3.0e2"), number_in("0.30000000000000000001"), number_in("1e400")
     (300.0, Raw(text='0.30000000000000000001'), Raw(text='1e400'))
@@ -185,9 +189,9 @@ def number_in(text: str) -> float | Raw:
 
 
 def event_in(body: bytes) -> Event | str:
-    """Return the event of a JSON body, or a text that says what is wrong.
+    """Return the event of a JSON body. For any other body, return a text that says what is wrong.
 
-    The last results are cached (128 small bodies, 2 large), so that all filters of a message parse its body once.
+    The results for the last 128 small and 2 large bodies are cached, so all filters of a message share one parse.
 
     >>> event_in(b'{"a": 1}').values, event_in(b"[1]"), event_in(b"hello")
     ({'a': [1.0]}, 'the body is JSON, but not an object', 'the body is not JSON (line 1, column 1: Expecting value)')
@@ -196,7 +200,7 @@ def event_in(body: bytes) -> Event | str:
 
 
 def object_in(body: bytes) -> dict[str, object] | str:
-    """Return the JSON object in a body, or a text that says what is wrong.
+    """Return the JSON object in a body. For any other body, return a text that says what is wrong.
 
     The last results are cached, as in :func:`event_in`.
     """

@@ -1,4 +1,4 @@
-"""The explanation of a pattern's verdict: the result of each comparison, and the array elements in which it is met."""
+"""Explains a pattern's verdict. It shows the result of each comparison, and the array elements that meet it."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +18,8 @@ _TEXT_SHOWN_MAX = 64
 
 def explain(pattern: Pattern, event: Event, title: str) -> Explanation:
     """Return a tree of the pattern's conditions, each with its comparisons and the values of the event.
+
+    *title* is the text of the root. If the evaluation takes too long, the root is an error without children.
 
     >>> from tagcast.filters.event_pattern.pattern import read_pattern
     >>> tree = explain(read_pattern({"a": ["x", {"prefix": "y"}]}), Event.of({"a": "z"}), "event pattern")

@@ -19,26 +19,29 @@ Token = str | float | Raw
 
 @dataclass(frozen=True, slots=True)
 class Equals:
-    """Equality with a text, a number (by value), true, false or null."""
+    """Equality with *token*: a text, a number, or a :class:`Raw` such as true, false or null."""
 
     token: Token
 
     def holds(self, value: Value) -> bool:
-        """Return whether *value* is equal to the token. A text never equals a number."""
+        """Return whether *value* equals the token. Numbers are compared by value. A text never equals a number."""
         return value == self.token
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Equality with an IP address, in any notation of the address."""
+    """Equality with an IP address, in any notation of the address.
+
+    *digits* are its hexadecimal digits: 8 for IPv4, 32 for IPv6. *text* is the address as written in the pattern.
+    """
 
     digits: str
     text: str
 
     def holds(self, value: Value) -> bool:
-        """Return whether *value* is the address. Both are compared as hexadecimal digits.
+        """Return whether *value* is a text with this address. The hexadecimal digits are compared.
 
-        Like EventBridge, compare only the first 8 digits if the pattern is IPv4, even if *value* is IPv6.
+        As in EventBridge, an IPv4 address is compared only with the first 8 digits, even if *value* is IPv6.
         """
         digits = address_digits(value) if isinstance(value, str) else None
         return digits is not None and digits.startswith(self.digits)
@@ -54,8 +57,8 @@ class Cidr:
     def holds(self, value: Value) -> bool:
         """Return whether *value* is an address in the block.
 
-        Like EventBridge, compare digits from the left, even for addresses of the other IP version. So 0.0.0.0/0
-        contains every address.
+        As in EventBridge, digits are compared from the left, even if *value* has the other IP version. So the block
+        0.0.0.0/0 contains every address.
         """
         digits = address_digits(value) if isinstance(value, str) else None
         if digits is None:
@@ -90,9 +93,10 @@ class Suffix:
 
 @dataclass(frozen=True, slots=True)
 class IgnoringCase:
-    """Case-insensitive equality with *text*; or a prefix or suffix if *where* is ``prefix`` or ``suffix``.
+    """A case-insensitive comparison with *text*.
 
-    A character matches only its lower and its upper case.
+    *where* is ``prefix`` or ``suffix`` if the value must start or end with *text*, and empty if it must equal *text*. A
+    character matches only its lower and its upper case.
     """
 
     text: str
@@ -133,9 +137,9 @@ def both_cases(text: str) -> tuple[str, str] | None:
 
 @lru_cache(maxsize=_TEXTS_REMEMBERED)
 def cases_of(text: str, *, backwards: bool = False) -> tuple[tuple[str, ...], ...]:
-    """Return the lower and upper case of each character, without duplicates. A case may have up to three characters.
+    """Return a tuple for each character of *text*, with its lower and upper case, or one text if both are the same.
 
-    With *backwards*, the characters come from the end of *text*, and each case is reversed.
+    A case may have up to three characters. If *backwards*, the last character comes first, and each case is reversed.
 
     >>> cases_of("aß1")
     (('a', 'A'), ('ß', 'SS'), ('1',))
@@ -168,7 +172,10 @@ def _end_of(value: str, forms: tuple[tuple[str, ...], ...]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Wildcard:
-    """A comparison with a text in which each ``*`` matches any characters. *parts* are the texts around each ``*``."""
+    """A comparison with a text in which each ``*`` matches any characters, also none.
+
+    *parts* are the texts before, between and after the ``*`` signs. A part may be empty.
+    """
 
     parts: tuple[str, ...]
 
@@ -217,7 +224,10 @@ def wildcard_parts(text: str) -> tuple[str, ...] | str:
 
 @dataclass(frozen=True, slots=True)
 class Numeric:
-    """A comparison with a range of numbers. A bound of None means no limit. An open bound is not in the range."""
+    """A comparison with the range of numbers from *low* to *high*. A bound of None means no limit.
+
+    If *low_open* or *high_open*, the bound itself is not in the range.
+    """
 
     low: float | None
     low_open: bool
@@ -244,10 +254,13 @@ class Exists:
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """The leaf that is met if the path has no value. :mod:`tagcast.filters.event_pattern.evaluate` decides this."""
+    """A comparison that is met if the path has no value.
+
+    No value meets it, so :mod:`tagcast.filters.event_pattern.evaluate` checks whether the path is absent.
+    """
 
     def holds(self, value: Value) -> bool:
-        """Return False, because no value meets this leaf."""
+        """Return False, because the path has a value."""
         return False
 
 
@@ -256,7 +269,7 @@ Listed = Equals | Prefix | Suffix | IgnoringCase | Wildcard
 
 @dataclass(frozen=True, slots=True)
 class AnythingBut:
-    """A comparison that a value meets if no leaf in *but* holds for the value."""
+    """A comparison (``anything-but``) that a value meets if none of the leaves *but* holds for the value."""
 
     but: tuple[Listed, ...]
 
@@ -269,12 +282,16 @@ Leaf = Equals | Address | Cidr | Prefix | Suffix | IgnoringCase | Wildcard | Num
 
 
 def read_value(leaf: Leaf, value: Value) -> Value:
-    """Return *value* in the form that the leaf compares. Only a :class:`Decimals` has two forms, number and text."""
+    """Return *value* in the form that the leaf compares.
+
+    Return the number of a :class:`Decimals` if the leaf compares numbers, else the text of the Decimals. Other values
+    are unchanged.
+    """
     return value if type(value) is not Decimals else value.number if asks_numbers(leaf) else value.text
 
 
 def asks_numbers(leaf: Leaf) -> bool:
-    """Return whether a leaf compares numbers."""
+    """Return whether a leaf compares with numbers. An anything-but is judged by its first leaf."""
     match leaf:
         case Equals(token) | AnythingBut((Equals(token), *_)):
             return type(token) is float
@@ -283,9 +300,9 @@ def asks_numbers(leaf: Leaf) -> bool:
 
 
 def weight_of_all(leaves: Sequence[Leaf]) -> int:
-    """Return the maximal cost of comparing one value with *leaves*, in units of about 0.1 µs.
+    """Return the highest cost of comparing one value with *leaves*, in units of about 0.1 µs.
 
-    The leaves :class:`Exists` and :class:`Absent` cost nothing.
+    Return 0 if all leaves are :class:`Exists` or :class:`Absent`, because they do not read the value.
 
     >>> [weight_of_all(each) for each in ([Exists()], [Equals(1.0)], [Prefix("a"), IgnoringCase("é")])]
     [0, 3, 10]
@@ -312,7 +329,7 @@ def _weight_of(leaf: Leaf) -> int:
 
 
 def leaf_row(leaf: Leaf) -> list[object]:
-    """Return a leaf as plain lists and texts, for a snapshot."""
+    """Return a leaf as a list for JSON, for a snapshot of an index. The first item is the name of the leaf's type."""
     match leaf:
         case Equals(Raw(text)):
             return ["raw", text]

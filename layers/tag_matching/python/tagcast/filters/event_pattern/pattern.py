@@ -57,10 +57,12 @@ _LARGEST = 1.7976931348623157e308
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A path and its leaves (comparisons). At least one leaf must hold.
+    """The leaves (comparisons) of one path. The condition is met if one leaf holds.
 
     *forms* is the JSON of each leaf. *level* is the number of objects around the list of leaves. *count* is the length
-    of this list, with repetitions. *size* is the number of distinct values, including those of each anything-but.
+    of the list as written. *tokens* are the values of the Equals leaves, and *others* the leaves that are evaluated one
+    by one. If *may_be_absent*, an absent path also meets the condition. *weight* is the cost of comparing one value.
+    *size* is the number of distinct values in the leaves.
     """
 
     path: str
@@ -96,8 +98,8 @@ class Condition:
 class Pattern:
     """A parsed pattern. It matches if all conditions of one alternative are met.
 
-    An alternative is a tuple of indices into *conditions*, in the order of their paths. *or_is_a_field* is True if
-    ``$or`` was read as a field name. *weight* is the sum of the conditions' weights.
+    An alternative is a tuple of indices in *conditions*, sorted by path. *or_is_a_field* is True if ``$or`` was read as
+    the name of a field, not as an operator. *weight* is the sum of the conditions' weights.
     """
 
     conditions: tuple[Condition, ...]
@@ -107,7 +109,7 @@ class Pattern:
 
 
 class PatternError(Exception):
-    """A refused pattern, with every fault."""
+    """Raised for an invalid pattern. *faults* are all faults that were found."""
 
     def __init__(self, faults: tuple[Fault, ...]) -> None:
         super().__init__(faults)
@@ -123,8 +125,8 @@ _Alternative = dict[str, Condition]
 def read_pattern(pattern: object, operators: frozenset[str] | None = None) -> Pattern:
     """Parse *pattern*, a JSON value, or raise PatternError with pointers relative to the pattern.
 
-    *operators* has the allowed operators; None allows all. As in EventBridge, ``$or`` is read as a field name if its
-    value is not valid for the operator.
+    *operators* are the names of the allowed operators. If *operators* is None, all are allowed. As in EventBridge, a
+    ``$or`` that is not valid as an operator is read as a field with the name ``$or``.
 
     >>> read_pattern({"a": {"b": ["x", {"prefix": "y"}]}}).conditions[0].leaves
     (Equals(token='x'), Prefix(text='y'))

@@ -25,10 +25,10 @@ class PatternScope(StrEnum):
 
 
 def event_of(message: FilterInput, scope: PatternScope, *, are_attributes: bool = False) -> Event | str:
-    """Return the event that a pattern of *scope* reads from *message*. Without an event, return the reason as text.
+    """Return the event that a pattern of *scope* reads from *message*. If there is none, return a text with the reason.
 
-    If *are_attributes*, properties are read like SNS message attributes (:func:`attributes`). Then a message without
-    properties has no event, because in SNS even "exists": false needs a message with an attribute.
+    If *are_attributes*, properties are read like SNS message attributes (:func:`attributes`). A message without
+    properties then has no event, because in SNS even "exists": false does not match a message without attributes.
     """
     if scope is PatternScope.PROPERTIES:
         if not are_attributes:
@@ -46,8 +46,8 @@ def event_of(message: FilterInput, scope: PatternScope, *, are_attributes: bool 
 def envelope(message: FilterInput, detail: Mapping[str, object]) -> dict[str, object]:
     """Return a message as an EventBridge event. *detail* is the JSON object of the body.
 
-    Each of source, detail-type, id, time, account, region and version is the property of that name. The default of
-    detail-type is the routing key. The resources are the tags.
+    The fields source, detail-type, id, time, account, region and version are the properties of these names. A field
+    whose property is missing is left out, but detail-type is then the routing key. The field resources has the tags.
 
     >>> from types import SimpleNamespace
     >>> message = SimpleNamespace(tags=("arn:1",), routing_key="order.new", properties={"source": "shop"})

@@ -14,7 +14,8 @@ CHANGES_MAX = 32
 class ChangedIndex:
     """An older index (*base*) with a few changes. It returns the same results as a rebuilt index, and is immutable.
 
-    *gone* are the ordinals whose filters in *base* no longer count. *filters* are the added and changed filters.
+    Results of *base* are ignored for the ordinals in *gone*, whose filters were added, changed or removed. *filters*
+    has the added and changed filters by ordinal.
 
     >>> base = TopicIndex.build({1: None, 2: None})
     >>> index = with_changes(base, {3: None, 2: {"kind": "tags", "tags": ["apple"]}}, removed=[])
@@ -43,9 +44,9 @@ Index = TopicIndex | PartedIndex | ChangedIndex
 def with_changes(
     index: Index, changed: Mapping[int, FilterValue | None], removed: Collection[int]
 ) -> ChangedIndex | None:
-    """Return *index* with new filters for the ordinals in *changed*, and none for the ordinals in *removed*.
+    """Return *index* with the filters *changed*, by ordinal, and without the ordinals *removed*.
 
-    Return None after so many changes that the index should be rebuilt.
+    Return None if more than :data:`CHANGES_MAX` ordinals differ from the older index. Then a new index must be built.
     """
     if isinstance(index, ChangedIndex):
         base, gone, filters = index.base, index.gone, dict(index.filters)

@@ -73,9 +73,9 @@ class ConditionIndex:
         return found, errors
 
     def snapshot(self) -> tuple[list[Any], list[bytes]]:
-        """Return a snapshot as a head that is parsed at once, and lines that are parsed on demand.
+        """Return the index in two parts, for a snapshot: a head, and lines that are parsed when a message needs them.
 
-        The head has the number of lines of each SQL92 index, the rows of both, and the rows of the patterns.
+        The head has the number of lines of each SQL92 index, the rows of both SQL92 indexes, and the rows of patterns.
         """
         lines = [index.lines() for index in self._expressions]
         rows = [index.as_rows() for index in self._expressions]
@@ -85,7 +85,7 @@ class ConditionIndex:
 
     @classmethod
     def from_rows(cls, lines: Iterable[bytes], counts: Sequence[int], *rows: Sequence[Any]) -> ConditionIndex:
-        """Restore the index of a :meth:`snapshot`."""
+        """Restore an index from the *lines* and the items of the head (*counts*, *rows*) of its :meth:`snapshot`."""
         rest, (*expressions, views) = iter(lines), rows
         plain, reading_tags = (
             Sql92Index.from_rows(list(islice(rest, count)), *row)

@@ -18,7 +18,7 @@ HANDFUL_MAX = 12
 
 
 class EventEntry(NamedTuple):
-    """An alternative that occurs in one or more patterns, with the owners of these patterns."""
+    """An alternative of one or more patterns. *owners* are the ordinals of the subscriptions with these patterns."""
 
     owners: list[int]
     conditions: tuple[Condition, ...]
@@ -36,10 +36,10 @@ class EventEntry(NamedTuple):
 
 
 class EventMatches:
-    """Collects the result of a match. An owner may be repeated.
+    """Collects the result of matching one event with many patterns. An owner may be added several times.
 
-    *owners*: a pattern of the owner matches. *failed*: the search in one alternative of the owner's pattern took too
-    long. *skipped*: a check before the match found the owner's pattern too slow, so the pattern is not evaluated.
+    *owners* have a pattern that matches. *failed* have a pattern with an alternative whose search took too long.
+    *skipped* have a pattern that a check before the match found too slow. Alternatives are not evaluated for them.
     """
 
     __slots__ = ("failed", "owners", "skipped")
@@ -50,10 +50,10 @@ class EventMatches:
         self.skipped = skipped
 
     def take(self, entry: EventEntry, event: Event) -> None:
-        """Add the owners of *entry* if the same array elements meet all its conditions.
+        """Add the owners of *entry* to *owners* if the same array elements of *event* meet all its conditions.
 
-        Each condition by itself must be met. If the search for such elements takes too long, the owners are added to
-        *failed*.
+        The caller has checked that each condition may be met alone. If the search for such elements takes too long, the
+        owners are added to *failed*.
         """
         together = hold_together(entry.conditions, event)
         if together:
@@ -63,9 +63,10 @@ class EventMatches:
 
 
 class EventList:
-    """A few alternatives, which are evaluated one by one, because columns would not pay.
+    """A few alternatives, which are evaluated one by one. More alternatives are in an :class:`EventCell`.
 
-    *key* is the path of their lookup key, or None. The lookup has already tested the condition on this path.
+    *key* is the path of their lookup key. The lookup has already met the condition on this path, so only the other
+    conditions are evaluated. If *key* is None, all conditions are evaluated.
     """
 
     __slots__ = ("_asked", "_key")
@@ -101,7 +102,11 @@ class EventList:
 
 
 class EventCell:
-    """Alternatives with one bit each. Each path that they use has a column, except the path of their lookup key."""
+    """Many alternatives, which are tested together. Each alternative has the position of one bit.
+
+    *owners* are the owners of each alternative. *columns* maps each tested path to its leaves, with bits as places.
+    *entries* are the alternatives; they may be JSON text, which is parsed at the first use.
+    """
 
     __slots__ = ("_all", "_columns", "_entries", "_owners", "_tests")
 
@@ -118,7 +123,10 @@ class EventCell:
 
     @classmethod
     def of(cls, entries: Sequence[EventEntry], key: str | None) -> EventCell:
-        """Return a cell of *entries*. It does not test conditions on the path *key*, because the lookup tests them."""
+        """Return a cell of *entries*. Conditions on the path *key* are not tested, because the lookup tests them.
+
+        If *key* is None, all conditions are tested.
+        """
         columns: dict[str, Column] = {}
         for place, entry in enumerate(entries):
             for condition in entry.conditions:
@@ -155,10 +163,7 @@ class EventCell:
         return all(map(skipped.issuperset, self._owners))
 
     def as_row(self) -> list[Any]:
-        """Return the cell as plain lists, for a snapshot.
-
-        The entries are one text, which is parsed later, because only events with arrays need them.
-        """
+        """Return the cell as plain lists, for a snapshot. The entries are a text that only events with arrays need."""
         entries = self._entries
         text = entries if isinstance(entries, str) else json.dumps([entry.as_row() for entry in entries])
         return [self._owners, {path: column.as_row() for path, column in self._columns.items()}, text]

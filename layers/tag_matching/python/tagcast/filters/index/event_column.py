@@ -1,7 +1,7 @@
 """The leaves (comparisons) of many patterns on one path, found by a value of the path.
 
-Each leaf has a place: an owner, the number of a cell, or the position of a bit. Some leaves must be evaluated. They
-are found by a fixed part, if they have one (:func:`fixed_part`).
+Each leaf has a place, which is an owner, the number of a cell, or the position of a bit. A lookup decides many leaves.
+The others must be evaluated. Those with a :func:`fixed_part` are evaluated only if a value has this part.
 """
 
 from collections.abc import Callable, Iterable
@@ -34,7 +34,7 @@ Checked = list[tuple[Leaf, Places]]
 
 
 class Column:
-    """The leaves of one path.
+    """The leaves of many patterns on one path, each with its place.
 
     >>> column = Column()
     >>> for place, leaf in enumerate([Equals("a"), Prefix("a"), Wildcard(("", "b")), Equals("b")]):
@@ -103,10 +103,10 @@ class Column:
             self.checked.setdefault((kind, len(text)), {}).setdefault(text, []).append((leaf, [place]))
 
     def hits(self, value: Value, skips: Skips | None = None) -> list[Places]:
-        """Return the places of the leaves that *value* meets, in several lists.
+        """Return the places of the leaves that *value* meets, as several lists that may share places.
 
-        The leaves in :attr:`numeric`, :attr:`but`, :attr:`exists` and :attr:`others` are not included. A leaf that must
-        be evaluated is left out if *skips* returns True for its place.
+        The leaves in :attr:`numeric`, :attr:`but`, :attr:`exists`, :attr:`absent` and :attr:`others` are left out.
+        Leaves that must be evaluated are also left out at places for which *skips* returns True.
         """
         if type(value) is Decimals:
             return self._find_places(value.text, value.text, skips) + self._find_places(value.number, None, skips)
@@ -166,7 +166,10 @@ class Column:
 
 
 def fixed_part(leaf: Leaf) -> tuple[str, str] | None:
-    """Return kind and text of a part that each value has that the leaf matches; None if there is no such part."""
+    """Return the kind and text of a part that all values of the leaf share, or None if there is no such part.
+
+    A value without this part never meets the leaf. The kind says where the part is, e.g. :data:`START`.
+    """
     match leaf:
         case Wildcard(parts) if parts[0]:
             return START, parts[0]
@@ -193,12 +196,12 @@ def _part_of(kind: str, size: int, text: str) -> str:
 
 
 def token_row(token: Value) -> list[Any]:
-    """Return a value in a form for JSON."""
+    """Return a value as a list for JSON, for a snapshot. The first item distinguishes a :class:`Raw` from a text."""
     return ["raw", token.text] if isinstance(token, Raw) else ["equals", token]
 
 
 def token_from_row(name: str, token: Any) -> Value:
-    """Restore the value of a :func:`token_row`."""
+    """Restore a value from the items of its :func:`token_row`."""
     return Raw(token) if name == "raw" else token
 
 

@@ -1,9 +1,9 @@
-"""Matches an event with many patterns at once: one path of each alternative is its lookup key.
+"""Matches an event with many patterns at once. One path of each alternative of a pattern is its lookup key.
 
-An event that has the key is compared with the alternative's other paths. If a pattern has only one path, and compares
-it with values or parts of texts, the lookup is enough. The key of a longer alternative is a path with few possible
-values, else a path that must be present. Alternatives without such a path are evaluated for every event. Tests compare
-the result with each filter's ``evaluate``.
+The lookup finds the alternatives whose key the event has. Their other paths are then compared with the event. An
+alternative with one path needs no more than the lookup, if it compares the path with values or parts of texts. The key
+of other alternatives is a path with few possible values, else a path that must be present. Alternatives without such a
+path are evaluated for every event. Tests compare the result with each filter's ``evaluate``.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _Asked = EventCell | EventList
 
 
 class HeavyPattern(NamedTuple):
-    """A pattern that may take too long on large events.
+    """A pattern that may need more than :data:`COMPARISONS_MAX` comparisons for a large event.
 
-    *weight* is the total weight of the pattern. *by_path* maps each path to the weight that one value adds. *tried* is
-    the weight that one object in an array adds, because each alternative is tried for this object.
+    *by_path* maps each path to the comparisons that one value of the path needs. *tried* are the comparisons that each
+    object in an array adds. *weight* is the sum of all these numbers. *owner* is the ordinal of the subscription.
     """
 
     weight: int
@@ -42,7 +42,7 @@ class HeavyPattern(NamedTuple):
     tried: int
 
     def is_too_much(self, event: Event) -> bool:
-        """Return whether evaluating the pattern on *event* would take too long.
+        """Return whether evaluating the pattern for *event* would need more than :data:`COMPARISONS_MAX` comparisons.
 
         The result is that of :func:`tagcast.filters.event_pattern.evaluate.is_too_much`.
         """
@@ -52,10 +52,11 @@ class HeavyPattern(NamedTuple):
 
 
 class Posting:
-    """The alternatives of patterns that have the same path as lookup key.
+    """The alternatives of patterns whose lookup key is the same path.
 
-    A value of the path finds some alternatives, as owners or as cells. The other alternatives are in cells that are
-    evaluated if the path is present. Lookup tables and cells are parsed at their first use.
+    The lookup tables find owners or cells (groups of alternatives, in *cells*) by a value of the path. The cells in
+    *present* are evaluated whenever the path has a value. Lookup tables and cells may be JSON lines of a snapshot,
+    which are parsed at their first use.
     """
 
     __slots__ = ("_cells", "_looked_up", "_present")
@@ -66,7 +67,7 @@ class Posting:
         self._looked_up, self._cells, self._present = looked_up, cells, present
 
     def match(self, values: Sequence[Value], event: Event, found: EventMatches) -> None:
-        """Add to *found* the owners of the alternatives that *event* matches."""
+        """Add to *found* the owners of the alternatives that *event* matches. *values* are its values of the path."""
         looked_up = self._looked_up
         if isinstance(looked_up, bytes):
             looked_up = self._looked_up = LookupTables.from_row(*json.loads(looked_up))
@@ -96,21 +97,22 @@ class Posting:
             yield cell if isinstance(cell, bytes) else _write_cell(cell)
 
     def as_row(self) -> list[int]:
-        """Return the number of cells that a value finds, and the number of cells that the path's presence finds."""
+        """Return the number of cells found by a value, and the number of cells evaluated if the path is present."""
         return [len(self._cells), len(self._present)]
 
     @classmethod
     def from_row(cls, lines: Iterator[bytes], cells: int, present: int) -> Posting:
-        """Restore the posting from its *lines* and the two numbers of its :meth:`as_row`."""
+        """Restore the posting from the next items of *lines* and the two numbers of its :meth:`as_row`."""
         looked_up = next(lines)
         return cls(looked_up, [next(lines) for _ in range(cells)], [next(lines) for _ in range(present)])
 
 
 class LookupTables(NamedTuple):
-    """The lookup tables of one path, from its values to patterns.
+    """The lookup tables of one path, which find alternatives by a value of the path.
 
-    *exact* and *alone* find the owners of patterns that have only this path. *exact* finds them by an equal value, and
-    *alone* by any other leaf. *keys* finds the numbers of the cells with longer alternatives.
+    *exact* and *alone* find the owners of alternatives that have only this path. *exact* finds them by an equal value,
+    and *alone* by other leaves. *keys* finds the numbers of cells with alternatives of several paths. *alone* and
+    *keys* are None if they would be empty.
     """
 
     exact: dict[Value, tuple[int, ...]]
@@ -173,7 +175,7 @@ class PatternIndex:
         return cls(owners, heavy, postings, always, overlapping or shares)
 
     def match(self, event: Event) -> tuple[list[int], list[int]]:
-        """Return the owners of the patterns that *event* matches, and the owners of those that take too long."""
+        """Return the owners of the patterns that *event* matches, and the owners of the patterns that take too long."""
         most = max(event.most, event.objects)
         heavy = self._heavy if self._heavy and self._heavy[0].weight * most > COMPARISONS_MAX else ()
         too_much = frozenset(each.owner for each in heavy if each.is_too_much(event))
@@ -189,18 +191,18 @@ class PatternIndex:
         return list(once), list(too_much.union(found.failed) - once)
 
     def as_row(self) -> list[Any]:
-        """Return the index as plain lists, for a snapshot. Its tables and cells are in :meth:`lines`."""
+        """Return the index as plain lists, for a snapshot, without the lookup tables and cells in :meth:`lines`."""
         rows = [[path, *posting.as_row()] for path, posting in self._postings.items()]
         return [self.owners, self._heavy, rows, len(self._always), self._overlapping]
 
     def lines(self) -> list[bytes]:
-        """Return the lines of the snapshot that are parsed at their first use."""
+        """Return the lookup tables and cells as lines of a snapshot. Each line is parsed at its first use."""
         found = [line for posting in self._postings.values() for line in posting.lines()]
         return found + [cell if isinstance(cell, bytes) else _write_cell(cell) for cell in self._always]
 
     @classmethod
     def from_row(cls, lines: Iterator[bytes], *row: Any) -> PatternIndex:
-        """Restore the index from its *lines* and its :meth:`as_row`."""
+        """Restore the index from its :meth:`lines` and the items of its :meth:`as_row`."""
         owners, heavy, rows, always, overlapping = row
         postings = {path: Posting.from_row(lines, *row) for path, *row in rows}
         rest: list[_Asked | bytes] = [next(lines) for _ in range(always)]

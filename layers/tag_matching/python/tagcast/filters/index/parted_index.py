@@ -1,7 +1,7 @@
 """The index of a topic in parts. Each part is built, stored and changed on its own.
 
-To index a hundred thousand conditions over properties takes half a minute of CPU. A part has neighbouring ordinals,
-so a change of one subscription changes one part.
+Building the index of a hundred thousand conditions over properties takes half a minute of CPU. Each part has a range of
+ordinals. So after a change of one subscription, usually only one part is built again.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ _VALUE_EFFORT = 30
 
 
 class IndexPart(NamedTuple):
-    """A part of the index, before it is built: its filters by ordinal, and a digest of them."""
+    """The *filters* of one part, by ordinal, before their index is built. Equal filters have an equal *digest*."""
 
     digest: str
     filters: Mapping[int, FilterValue | None]
@@ -49,10 +49,10 @@ class PartedIndex:
 
 
 def parts_of(filters: Mapping[int, FilterValue | None], effort_max: int) -> list[IndexPart]:
-    """Divide *filters* into parts that each cost at most *effort_max* to index; a part with one filter may cost more.
+    """Divide *filters* into parts that each cost at most *effort_max* to index. A part with one filter may cost more.
 
-    A part begins at a multiple of a power of two, and ends before the next multiple. Its bounds depend neither on its
-    neighbours nor on filters that are added later.
+    The range of all ordinals is halved, and each half again, until a range costs at most *effort_max*. So a change of
+    one filter rarely changes the bounds of other parts. Ranges without filters have no part.
 
     >>> [list(part.filters) for part in parts_of({1: None, 5: None, 6: None, 7: None, 8: None}, effort_max=20)]
     [[1], [5], [6, 7], [8]]
@@ -82,10 +82,10 @@ def parts_of(filters: Mapping[int, FilterValue | None], effort_max: int) -> list
 
 
 def unindexed_characters(value: FilterValue | None) -> int:
-    """Return the length of an SQL92 expression that an index cannot decide by lookups; 0 for every other filter.
+    """Return the length of an SQL92 expression that the index cannot decide by lookups, or 0 for every other filter.
 
-    Each process that publishes compiles such an expression and keeps it in memory. A character takes up to 160 bytes,
-    and 3 µs of CPU in a new process.
+    The index evaluates such an expression as a whole. So each process that publishes compiles the expression, and keeps
+    it in memory. A character takes up to 160 bytes, and 3 µs of CPU in a new process.
 
     >>> unindexed_characters({"kind": "sql92", "expression": "a = 1 OR b > 2"})
     0
@@ -102,13 +102,16 @@ def unindexed_characters(value: FilterValue | None) -> int:
 
 
 def join_snapshots(snapshots: Sequence[bytes]) -> bytes:
-    """Return one snapshot that has the *snapshots* of all parts."""
+    """Return one snapshot of a parted index from the *snapshots* of its parts, which are sorted by ordinal."""
     head = json.dumps([SNAPSHOT_FORMAT, [len(each) for each in snapshots]], separators=(",", ":"))
     return b"\n".join([head.encode(), b"".join(snapshots)])
 
 
 def from_snapshot(snapshot: bytes) -> TopicIndex | PartedIndex:
-    """Restore an index, in parts or not, from *snapshot*. Raises :class:`SnapshotError` for any other bytes."""
+    """Restore an index from the snapshot of one index or of :func:`join_snapshots`.
+
+    Raises :class:`SnapshotError` if *snapshot* is invalid or has another format.
+    """
     head, _, rest = snapshot.partition(b"\n")
     try:
         name, *sizes = json.loads(head)
@@ -130,7 +133,7 @@ def _effort(value: FilterValue | None, text: str) -> int:
 
 
 def count_values(pattern: Mapping[str, object]) -> tuple[int, int]:
-    """Return the number of alternatives of an event pattern, and the number of values in all alternatives together.
+    """Return the number of alternatives of an event pattern, and the sum of the numbers of values in each alternative.
 
     >>> count_values({"$or": [{"a": [1, 2]}, {"b": [3], "c": [{"anything-but": [4, 5]}]}], "d": {"e": [6]}})
     (2, 7)

@@ -69,7 +69,9 @@ def _find_ends(word: str, found: list[int], reached: list[_Node], lasting: dict[
 
 
 class RoutingTrie:
-    """Patterns with their owners. A node is built when a key first reaches it. The results for recent keys are cached.
+    """Routing-key patterns with their owners, the ordinals of subscriptions. The results for recent keys are cached.
+
+    A node of the trie is built when a key first reaches the node.
 
     >>> trie = RoutingTrie([("order.*.eu", 1), ("order.#", 2)])
     >>> trie.match("order.new.eu"), trie.match("order"), trie.match("audit")
@@ -134,7 +136,7 @@ class RoutingTrie:
 
     @property
     def remembered(self) -> tuple[int, int]:
-        """The number of keys in the cache, and the number of owners in all their results. Both are bounded."""
+        """The number of keys in the cache, and the sum of the numbers of owners in their results. Both are bounded."""
         return len(self._memo), self._remembered
 
     def as_rows(self) -> list[object]:

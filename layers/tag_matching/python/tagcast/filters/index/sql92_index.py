@@ -1,9 +1,9 @@
 """Matches a message with many SQL92 filters at once. Equal filters are stored once.
 
-The index looks up the message's property values, and evaluates the expressions that it finds together. An expression of
-the rocketmq dialect may also fail, usually because a property's text cannot be parsed as the type of a literal. Then
-only the expressions that parse this property as this type are checked. Expressions that may fail for another reason are
-checked for every message.
+The index looks up the values of the message's properties. Expressions found by the same value are tested together. An
+expression of the rocketmq dialect may also fail, usually because a property's text cannot be parsed as the type of a
+literal. For such a text, the index checks the expressions that parse this property as this type. Expressions that may
+fail for another reason are checked for every message.
 """
 
 import json
@@ -63,7 +63,7 @@ class Sql92Index:
 
     @classmethod
     def build(cls, expressions: Iterable[tuple[int, CompiledExpression]]) -> "Sql92Index":
-        """Return an index of *expressions*. Each has its subscription's ordinal, which :meth:`match` returns."""
+        """Return an index of *expressions*, each with an owner. The owner is the ordinal of its subscription."""
         grouped: dict[CompiledExpression, list[int]] = {}
         for owner, expression in expressions:
             grouped.setdefault(expression, []).append(owner)
@@ -96,9 +96,9 @@ class Sql92Index:
         return sum(map(len, self._postings.values())) + len(self._suspects)
 
     def match(self, texts: Mapping[str, str]) -> tuple[list[int], list[int]]:
-        """Return the owners of the expressions that are TRUE, and of those that fail.
+        """Return the owners of the expressions that are TRUE, and the owners of the expressions that fail.
 
-        An owner is repeated only if the index is *overlapping*.
+        *texts* are the message's properties. Owners may be repeated if the attribute *overlapping* is True.
         """
         view = PropertyReadings(texts)
         found: list[int] = []
@@ -134,7 +134,10 @@ class Sql92Index:
 
     @classmethod
     def from_rows(cls, lines: Sequence[bytes], *rows: Any) -> "Sql92Index":
-        """Restore an index from its :meth:`lines` and :meth:`as_rows`. A line is parsed when a message needs it."""
+        """Restore an index from its :meth:`lines` and the items of its :meth:`as_rows`.
+
+        A line is parsed when a message first needs it.
+        """
         rest = iter(lines)
         postings = {
             # zip stops at the shorter first argument without taking a line too many.
@@ -147,7 +150,7 @@ class Sql92Index:
         return cls(postings, wholes, list(rest), failing, *rows[3:])
 
     def lines(self) -> list[bytes]:
-        """Return the lines of the snapshot that are parsed on demand."""
+        """Return the lines of the snapshot. A line is parsed when a message first needs it."""
         found = [_line(each) for by_value in self._postings.values() for each in by_value.values()]
         return found + [each if isinstance(each, bytes) else _pack(each.as_row()) for each in self._suspects]
 
@@ -175,7 +178,10 @@ class Sql92Index:
 
 
 def is_indexed(expression: CompiledExpression) -> bool:
-    """Return whether lookup keys and terms decide an expression. Otherwise an index also evaluates it as a whole."""
+    """Return whether an index decides the expression by lookups and tests of single properties.
+
+    Otherwise the index also evaluates the whole expression.
+    """
     plans = plans_of(expression, alternatives_of(expression.nodes, expression.dialect), 1, Popularity())
     return all(plan.is_exact for plan in plans) and not _hides(expression, plans)
 

@@ -11,7 +11,7 @@ _BITS = "x"
 
 
 class TagIndex:
-    """An inverted index from tags to the ordinals of subscriptions. *always* has those that match every message.
+    """An index from tags to the ordinals of subscriptions. *always* are the subscriptions that match every message.
 
     >>> index = TagIndex.build([4, 5, 9], {4: {"apple"}, 5: {"imac", "apple"}}, [9])
     >>> bits, few = index.match({"imac"})
@@ -25,7 +25,11 @@ class TagIndex:
 
     @classmethod
     def build(cls, ordinals: Sequence[int], tags: Mapping[int, Collection[str]], always: Collection[int]) -> "TagIndex":
-        """Return an index of *tags*, which maps ordinals to tags. Bits have the positions of the sorted *ordinals*."""
+        """Return an index of *tags*, which maps the ordinal of each subscription to the tags of its filter.
+
+        *ordinals* are the sorted ordinals of all subscriptions. In integers of bits, a subscription has the bit at its
+        position in *ordinals*. *always* are the ordinals that match every message.
+        """
         lists: dict[str, list[int]] = {}
         for ordinal, wanted in tags.items():
             for tag in wanted:
@@ -49,7 +53,10 @@ class TagIndex:
         return len(self._postings) + bool(self._always)
 
     def match(self, tags: Collection[str]) -> tuple[int, Collection[int]]:
-        """Return the matches in two parts that may overlap: bits at the positions of ordinals, and plain ordinals."""
+        """Return the subscriptions that match a message with *tags*, in two parts that may overlap.
+
+        The first part is an integer with a set bit at each subscription's position. The second part has ordinals.
+        """
         bits = 0
         lists: list[list[int]] = []
         if isinstance(self._always, int):

@@ -33,11 +33,14 @@ a stored index has the topic's version or the filters' digest, but no version of
 
 
 class SnapshotError(TagcastError):
-    """The snapshot has another format, or is incomplete. The index must be rebuilt from the subscriptions."""
+    """Raised if a snapshot of an index has another format, or is incomplete. The index must be built again."""
 
 
 class Matched(NamedTuple):
-    """The sorted ordinals of the subscriptions that match a message, and of the subscriptions whose filter failed."""
+    """The result of a match, as sorted ordinals of subscriptions.
+
+    *ordinals* are the subscriptions that match. *errors* are the subscriptions whose filter failed.
+    """
 
     ordinals: tuple[int, ...]
     errors: tuple[int, ...]
@@ -76,7 +79,10 @@ class TopicIndex:
 
     @classmethod
     def build(cls, filters: Mapping[int, FilterValue | CompiledFilter | None]) -> TopicIndex:
-        """Return an index of *filters*: compiled, or in their JSON form, by the ordinals of their subscriptions."""
+        """Return an index of *filters*, by the ordinals of their subscriptions.
+
+        A filter may be compiled or in its JSON form. None is no filter, which matches every message.
+        """
         ordinals = sorted(filters)
         tags: dict[int, frozenset[str]] = {}
         all_tags: dict[int, frozenset[str]] = {}
@@ -107,7 +113,7 @@ class TopicIndex:
         return index
 
     def match(self, message: FilterInput) -> Matched:
-        """Return the subscriptions that match, and those whose filter failed. A failure affects no other filter."""
+        """Return the subscriptions that match, and those whose filter failed. A failure does not affect the others."""
         if self._only is not None:
             try:
                 return self._received if self._only.evaluate(message) is True else _NONE_MATCHED
@@ -135,7 +141,10 @@ class TopicIndex:
         return Matched(tuple(sorted({*few, *routed, *found})), failed)
 
     def to_snapshot(self) -> bytes:
-        """Return the index as bytes for any Python version. Only the first line, which is JSON, is parsed at once."""
+        """Return the index as bytes that every Python version can restore.
+
+        The first line is parsed when the index is restored, and the other lines when a message first needs them.
+        """
         parts = [part.as_rows() for part in (self._tags, self._all_tags, self._routing)]
         conditions, lines = (None, []) if self._conditions is None else self._conditions.snapshot()
         entries = b"\n".join(lines)

@@ -1,4 +1,4 @@
-"""Chooses lookup keys. An alternative of an expression can be TRUE only if the message has one of its keys."""
+"""Chooses lookup keys. An alternative of an expression can be TRUE only if the message has one of its lookup keys."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
@@ -18,17 +18,19 @@ KEYS_MAX = 1_024
 
 
 class LookupKey(NamedTuple):
-    """A property and how its text is read (*dimension*), and the value that the property must have."""
+    """A value that a property must have. *dimension* says which property, and how its text is read.
+
+    A message has the key if its property, read in this way, has *value*.
+    """
 
     dimension: Dimension
     value: Reading
 
 
 class Access(NamedTuple):
-    """The lookup keys of a node. The node has its wanted value only if the message has one of these keys.
+    """The lookup keys of a node. The node can have its wanted value only if the message has one of *keys*.
 
-    If *whole*, the reverse is true, too: with one of the keys the node has its wanted value. *place* is the node's
-    index.
+    *place* is the node's index. If *whole*, the node has its wanted value whenever the message has one of the keys.
     """
 
     keys: tuple[LookupKey, ...]
@@ -41,7 +43,7 @@ Needs = tuple[Access | None, Access | None]
 
 
 class Popularity:
-    """Counts the alternatives that have each lookup key. The counts estimate the share of messages with a key."""
+    """Counts the alternatives that have each lookup key. The counts serve to estimate how many messages have a key."""
 
     def __init__(self) -> None:
         self._keys: dict[LookupKey, int] = {}
@@ -54,9 +56,11 @@ class Popularity:
             self._dimensions[key.dimension] = self._dimensions.get(key.dimension, 0) + 1
 
     def cost(self, access: Access) -> tuple[int, Dimension]:
-        """Return the cost of an access: the share of messages with one of its keys, and the first key's property.
+        """Return the cost of *access*, by which accesses are compared. The least is the best.
 
-        The share is an estimate, given as the exponent of a power of two. So similar alternatives choose the same keys.
+        Its first item grows with the estimated share of messages that have one of the keys. It is the exponent of this
+        share, rounded up to a power of two. The second item is the dimension of the first key. So alternatives with
+        similar shares choose keys of the same property.
         """
         share = sum(self._share(key) for key in access.keys)
         return frexp(share)[1], access.keys[0].dimension
@@ -70,9 +74,10 @@ class Popularity:
 def access_of(
     alternative: Alternative, nodes: Sequence[Node], popularity: Popularity, needs: Callable[[], list[Needs]]
 ) -> Access | None:
-    """Return the access of the part of *alternative* with the rarest keys; None if no part has keys.
+    """Return the access of the part of *alternative* with the rarest keys, or None if no part has keys.
 
-    *popularity* estimates how many messages have a key. *needs* returns the :data:`Needs` of every node.
+    *nodes* are the nodes of the expression. *popularity* estimates how rare keys are. *needs* returns the
+    :data:`Needs` of every node, and is called only for a part that is an AND, OR or NOT.
     """
     choices: list[Access | None] = []
     for part in alternative:
@@ -84,7 +89,7 @@ def access_of(
 
 
 def presence_of(alternative: Alternative) -> Access | None:
-    """Return the access by the presence of a property, or None if no property must be present."""
+    """Return an access whose only key is the presence of a property. Return None if no property must be present."""
     for part in alternative:
         if part.terms and part.terms[0].test != MISSING:
             return _presence(part.terms[0], part.place)
@@ -167,10 +172,10 @@ A larger alternative is found by the presence of a property.
 
 
 class AccessPlan(NamedTuple):
-    """The lookup keys of an alternative (*access*), and its remaining *terms*.
+    """How an index evaluates an alternative: by lookup keys (*access*), then by the *terms* that the keys do not imply.
 
-    Without *access*, the alternative is evaluated for every message. If *is_exact*, keys and terms decide the
-    alternative. Otherwise the full expression is evaluated, too.
+    If *access* is None, the alternative is evaluated for every message. If *is_exact*, keys and terms decide the
+    alternative. Otherwise the index also evaluates the full expression.
     """
 
     access: Access | None
@@ -181,7 +186,10 @@ class AccessPlan(NamedTuple):
 def plans_of(
     expression: CompiledExpression, alternatives: Sequence[Alternative], owners: int, popularity: Popularity
 ) -> list[AccessPlan]:
-    """Return the plan of each alternative of an expression. *owners* is the number of the expression's owners."""
+    """Return the plan of each alternative of an expression.
+
+    *owners* is the number of subscriptions with the expression. *popularity* estimates how rare keys are.
+    """
     nodes = expression.nodes
     needs = cache(partial(_needs_of, nodes, expression.dialect, popularity))
     return [_plan(each, access_of(each, nodes, popularity, needs), owners) for each in alternatives]
@@ -196,7 +204,7 @@ def _plan(alternative: Alternative, access: Access | None, owners: int) -> Acces
 
 
 def may_hide(expression: CompiledExpression) -> bool:
-    """Return whether an alternative of *expression* may fail, and so hide another alternative that is TRUE."""
+    """Return whether a part of *expression* may fail. Then the expression may fail although one alternative is TRUE."""
     return expression.dialect is Dialect.ROCKETMQ and failing_dimensions(expression.nodes) != frozenset()
 
 

@@ -1,8 +1,7 @@
-"""An expression as alternatives: it is TRUE when all parts of one alternative have their wanted value.
+"""Splits an expression into alternatives. The expression is TRUE when all parts of one alternative have their value.
 
-In the strict dialect this is exact. AND is TRUE when all parts are TRUE, and OR when one part is TRUE. NOT swaps TRUE
-and FALSE. An error is neither. In the rocketmq dialect an alternative only says that the expression may be TRUE: a
-failing part of an OR hides the parts after it.
+AND is TRUE when all parts are TRUE, and OR when one part is TRUE. NOT swaps TRUE and FALSE. An error is neither. In the
+rocketmq dialect, the expression only may be TRUE then, because an earlier part of an OR may fail.
 """
 
 from collections.abc import Sequence
@@ -20,9 +19,9 @@ PARTS_MAX = 64
 
 @dataclass(frozen=True, slots=True)
 class ExpressionPart:
-    """A node (*place*) that must have the value *wanted*.
+    """A node that must have the value *wanted*. *place* is the node's index in the expression.
 
-    All *terms* hold exactly when the node has this value. *terms* is None if no terms express this.
+    All *terms* hold exactly when the node has this value. *terms* is None if the node cannot be expressed as terms.
     """
 
     place: int
@@ -34,7 +33,9 @@ Alternative = tuple[ExpressionPart, ...]
 
 
 def alternatives_of(nodes: Sequence[Node], dialect: Dialect) -> list[Alternative]:
-    """Return the alternatives of an expression, found from the leaves up.
+    """Return the alternatives of the expression of *nodes*. They are combined from the leaves up.
+
+    If a node would have too many alternatives, it becomes one part without terms.
 
     >>> from tagcast.filters.sql92 import compile_sql92
     >>> nodes = compile_sql92("a = 'x' AND NOT (b > 1 AND c = 2)").nodes

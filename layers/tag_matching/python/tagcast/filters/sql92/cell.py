@@ -38,10 +38,12 @@ _ORDER = (ANY, MISSING, PRESENT, ABOVE, AT_LEAST, BELOW, AT_MOST, NONE)
 
 
 class Columns(NamedTuple):
-    """The entries of a cell as plain lists. A place is the position of a bit.
+    """The entries of a cell as plain lists. An entry has a bit for each owner, or one bit if it has many owners.
+
+    A place is the position of a bit.
 
     - *always*: the owners of entries that always match.
-    - *below*: property → text → owners, of entries that only compare one property with texts.
+    - *below*: property → text → owners, of entries that only compare one property with texts. They have no bits.
     - *first_owners*: the owner at each place.
     - *further_owners*: for each entry with many owners, its place and the owners after the first.
     - *partial*: each place whose entry needs its full expression, with the expression's number.
@@ -84,7 +86,9 @@ def columns_of(entries: Iterable[SqlEntry]) -> Columns:
 
 
 def merge_terms(terms: Sequence[Term]) -> dict[_Column, tuple[Reading, ...]]:
-    """Return *terms* by property, test and number. One term replaces several where it can, as for ``a > 5 AND a > 7``.
+    """Return the values of *terms* by dimension, test and number. Terms such as ``a > 5 AND a > 7`` become one term.
+
+    The number is 0, or counts further searches of the same kind in one property, which cannot be merged.
 
     >>> a = Dimension("number", "a")
     >>> merge_terms([Term(a, "above", (5,)), Term(a, "above", (7,)), Term(a, "none", (9,))])
@@ -179,9 +183,10 @@ def bits_of(places: Sequence[int], count: int) -> int:
 
 
 class Hits:
-    """The values with which the entries of a cell compare one property, and the bits of these entries.
+    """The values with which entries of a cell compare one property, and the bits of the entries with each value.
 
-    *free* are the bits of the entries without this test.
+    *places* lists the positions of bits for each of *values*. *count* is the number of bits of the cell. *free* are the
+    bits of the entries that do not have this test.
     """
 
     __slots__ = ("_count", "_places", "free", "ready")
@@ -193,9 +198,9 @@ class Hits:
         self.ready: dict[Reading | None, int] = {}
 
     def bits(self, value: Reading | None) -> int:
-        """Return the bits in *free*, and the bits of entries with this *value*.
+        """Return the bits in *free* and the bits of the entries with *value*.
 
-        *value* is None if the property's text is missing or unreadable.
+        *value* is None if the property is missing, or if its text cannot be read.
         """
         found = self.ready.get(value)
         if found is None:
@@ -280,9 +285,9 @@ def _beside(test: str) -> Callable[[Dimension, Any, Any, int], Bits]:
 
 
 def cumulative_bits(places: Sequence[int], bits: int) -> list[int]:
-    """Flip the bits at *places* in *bits*, one by one. Return the value before, and after every ``STEP`` flips.
+    """Flip the bits at *places* one after the other. Return *bits*, and the bits after every ``STEP`` flips.
 
-    The last item is the value after all flips, even if the last step has fewer.
+    The last item has the bits after all flips, even if the last step has fewer than ``STEP``.
     """
     steps = [bits]
     for first in range(0, len(places), STEP):
@@ -367,7 +372,10 @@ _CELL, _HANDFUL = 1, 0
 
 
 class SqlCell:
-    """At most :data:`CELL_MAX` entries, tested together. *wholes* has the full expressions by number."""
+    """At most :data:`CELL_MAX` entries, tested together.
+
+    *wholes* are the full expressions to which the numbers in *columns* refer.
+    """
 
     __slots__ = (
         "_all",
@@ -442,7 +450,7 @@ class SqlCell:
 
 
 def places_of(bits: int) -> Iterator[int]:
-    """Yield the positions of the bits that are set."""
+    """Yield the positions of the set bits, in no particular order."""
     if bits.bit_count() > 16:
         digits = bin(bits)[:1:-1]
         place = digits.find("1")
@@ -457,7 +465,10 @@ def places_of(bits: int) -> Iterator[int]:
 
 
 class SqlList:
-    """A few entries, which are evaluated one by one, because a cell would not pay."""
+    """A few entries, which are evaluated one by one. More entries are in a :class:`SqlCell`.
+
+    *wholes* are the full expressions to which the numbers in *entries* refer.
+    """
 
     __slots__ = ("_always", "_asked", "_wholes")
 
@@ -484,7 +495,7 @@ class SqlList:
 
 
 def cell_rows(entries: Sequence[SqlEntry]) -> list[Any]:
-    """Return *entries* as cells in plain lists. If they fill several cells, they are sorted by their properties."""
+    """Return *entries* as plain lists, one for each cell. If they fill several cells, they are sorted by dimension."""
     if len(entries) <= ONE_BY_ONE_MAX:
         return [[_HANDFUL, *(entry.as_row() for entry in entries)]]
     if len(entries) > CELL_MAX:
@@ -494,7 +505,7 @@ def cell_rows(entries: Sequence[SqlEntry]) -> list[Any]:
 
 
 def cells_of(rows: Iterable[Sequence[Any]], wholes: Sequence[CompiledExpression]) -> tuple[SqlCell | SqlList, ...]:
-    """Restore the cells in *rows* (:func:`cell_rows`). *wholes* has the full expressions by number."""
+    """Restore the cells in *rows* (:func:`cell_rows`). *wholes* are the full expressions to which numbers refer."""
     return tuple(
         SqlCell(Columns(*rest), wholes) if kind == _CELL else SqlList([SqlEntry.from_row(*row) for row in rest], wholes)
         for kind, *rest in rows

@@ -1,4 +1,4 @@
-"""Entries of the SQL92 index: terms, the number of an expression if terms do not decide, and what may fail."""
+"""The entries of the SQL92 index, as alternatives of expressions, and the expressions whose evaluation may fail."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -15,7 +15,11 @@ _dimension = lru_cache(maxsize=4_096)(Dimension)
 
 
 class SqlEntry(NamedTuple):
-    """An alternative of an expression. *whole* is the number of the full expression, or None if the terms decide."""
+    """An alternative of an expression. The *owners* are the ordinals of the subscriptions with this expression.
+
+    The entry matches if all *terms* hold, and the full expression with the number *whole* is TRUE. If *whole* is None,
+    the terms alone decide.
+    """
 
     owners: list[int]
     terms: tuple[Term, ...]
@@ -32,7 +36,7 @@ class SqlEntry(NamedTuple):
 
 
 def term_row(term: Term) -> list[object]:
-    """Return a term as a plain list."""
+    """Return a term as a plain list, for a snapshot."""
     return [*term.dimension, term.test, *map(as_row, term.values)]
 
 
@@ -46,10 +50,10 @@ def term_from_row(kind: str, name: str, test: str, *values: str | bool | float) 
 
 
 class Suspect(NamedTuple):
-    """An expression whose evaluation may fail. *owners* are the ordinals of the subscriptions that have it.
+    """An expression whose evaluation may fail. *owners* are the ordinals of the subscriptions with this expression.
 
-    If terms decide whether it fails, *terms* has them in order of evaluation, and *whole* is None. Otherwise *whole* is
-    the expression.
+    If terms can decide whether the expression fails, *terms* lists them in order of evaluation, and *whole* is None.
+    Otherwise *whole* is the expression.
     """
 
     owners: list[int]
@@ -58,13 +62,20 @@ class Suspect(NamedTuple):
 
     @classmethod
     def of(cls, owners: list[int], alternatives: Sequence[Alternative], whole: CompiledExpression) -> "Suspect":
-        """Return the suspect: as terms, or as *whole* if there are several alternatives or a part without terms."""
+        """Return the suspect of the expression *whole*.
+
+        It has terms if the expression has one alternative, and all parts of this alternative have terms. Otherwise the
+        suspect has the full expression.
+        """
         if len(alternatives) > 1 or any(part.terms is None for part in alternatives[0]):
             return cls(owners, (), whole)
         return cls(owners, tuple(term for part in alternatives[0] for term in part.terms or ()), None)
 
     def fails(self, view: PropertyReadings) -> bool:
-        """Return whether the expression fails. Terms are evaluated from left to right, until a term is not TRUE."""
+        """Return whether the expression fails for the properties in *view*.
+
+        Terms are evaluated in their order. A term that is FALSE ends the evaluation, and the expression does not fail.
+        """
         if self.whole is not None:
             return self.whole.fails(view.texts)
         for term in self.terms:

@@ -17,7 +17,11 @@ VALUE_LENGTH_MAX = 64
 
 
 def explain_nodes(text: str, nodes: Sequence[Node], dialect: Dialect, properties: Mapping[str, str]) -> Explanation:
-    """Return the explanation of an expression. Parts that were not evaluated have the value ``"skipped"``."""
+    """Return a tree with the value of each part of the expression for *properties*. *text* is the expression.
+
+    A part that was not evaluated has the value ``"skipped"``. If a part fails, it and the parts around it have the
+    value ``"error"``.
+    """
     values: list[Value] = ["skipped"] * len(nodes)
     steps = build_steps(nodes, dialect)
     reason, failed = "", -1

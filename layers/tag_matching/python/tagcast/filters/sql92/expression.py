@@ -16,7 +16,7 @@ from tagcast.filters.sql92.tree import Node
 class CompiledExpression:
     """A compiled expression, which can be pickled. Expressions with the same text and dialect are equal.
 
-    *parsed* has the nodes and the warnings. Without it, the text is parsed at the first use.
+    *parsed* has the nodes and the warnings. If *parsed* is None, the text is parsed at the first use.
     """
 
     __slots__ = ("_parsed", "_ready", "dialect", "text")
@@ -31,12 +31,12 @@ class CompiledExpression:
 
     @property
     def nodes(self) -> tuple[Node, ...]:
-        """The nodes of the expression, the root last."""
+        """The nodes of the expression. The root is the last node."""
         return self._parse()[0]
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """The warnings about parts that may not mean what the author intended."""
+        """Sentences that warn of parts of the expression. Such a part may have another meaning than intended."""
         return self._parse()[1]
 
     def _parse(self) -> tuple[tuple[Node, ...], tuple[str, ...]]:
@@ -47,9 +47,9 @@ class CompiledExpression:
         return self._parsed
 
     def evaluate(self, properties: Mapping[str, str]) -> bool | None:
-        """Return ``True``, ``False`` or ``None`` (unknown); only ``True`` matches.
+        """Return ``True``, ``False`` or ``None`` (unknown). The expression matches only if the value is ``True``.
 
-        Raises :class:`tagcast.errors.FilterEvaluationError`, in the rocketmq dialect only.
+        Raises :class:`tagcast.errors.FilterEvaluationError` if the evaluation fails, in the rocketmq dialect only.
 
         >>> compile_sql92("price > 100").evaluate({"price": "120"})
         True
@@ -68,7 +68,7 @@ class CompiledExpression:
             return False
 
     def fails(self, properties: Mapping[str, str]) -> bool:
-        """Return whether the expression fails."""
+        """Return whether the evaluation fails for *properties*. Only the rocketmq dialect can fail."""
         try:
             self.evaluate(properties)
         except FilterEvaluationError:
@@ -100,7 +100,7 @@ class CompiledExpression:
 
 
 def compile_sql92(expression: str, dialect: str = "strict") -> CompiledExpression:
-    """Parse, check and compile an expression.
+    """Parse, check and compile an expression. *dialect* is ``strict`` or ``rocketmq``.
 
     Raises :class:`tagcast.errors.FilterSyntaxError` with the position, and with the found and the expected text.
 
@@ -119,6 +119,6 @@ Expected a property or a value, e.g. price > 100.
 
 
 def restore(text: str, dialect: str, plain: Any, warnings: Any) -> CompiledExpression:
-    """Restore a pickled expression from its data, without parsing its text."""
+    """Restore a pickled expression without parsing its text. *plain* are its nodes as tuples."""
     nodes = tuple(Node(op, value, tuple(children), start, end) for op, value, children, start, end in plain)
     return CompiledExpression(text, Dialect(dialect), (nodes, tuple(warnings)))

@@ -17,9 +17,9 @@ _DOUBLE = re.compile(
 
 
 def is_int(number: int) -> bool:
-    """Return whether RocketMQ reads a literal with this *number* as Java's ``int``; otherwise it is a ``long``.
+    """Return whether RocketMQ reads a literal with this *number* as Java's ``int``. Otherwise it is a ``long``.
 
-    The smallest int is a ``long``, too, because the digits are read first, and then the number is negated.
+    RocketMQ reads the digits first, and then negates the number. So the literal of the smallest int is a ``long``.
 
     >>> is_int(2147483647), is_int(-2147483648)
     (True, False)
@@ -28,9 +28,9 @@ def is_int(number: int) -> bool:
 
 
 def parse_whole(text: str, most: int) -> int:
-    """Parse *text* like ``Integer.valueOf`` or ``Long.valueOf``: a sign, and Unicode digits up to U+FFFF.
+    """Parse *text* like ``Integer.valueOf`` or ``Long.valueOf``. It may have a sign and Unicode digits up to U+FFFF.
 
-    *most* is the type's maximum. Raises FilterEvaluationError.
+    *most* is the type's maximum. Raises FilterEvaluationError if the text is not a number of this type.
 
     >>> parse_whole("+007", INT_MAX)
     7
@@ -47,9 +47,9 @@ def parse_whole(text: str, most: int) -> int:
 
 
 def parse_double(text: str) -> float:
-    """Parse *text* like ``Double.valueOf``, which trims, and reads type suffixes, hexadecimal, NaN and Infinity.
+    """Parse *text* like ``Double.valueOf``, which allows blanks around it, type suffixes, hexadecimal, NaN, Infinity.
 
-    Raises FilterEvaluationError.
+    Raises FilterEvaluationError if the text is not a double.
 
     >>> parse_double(" 1e3 "), parse_double("7d"), parse_double("0x1.8p0"), parse_double("-Infinity")
     (1000.0, 7.0, 1.5, -inf)
@@ -66,10 +66,10 @@ def parse_double(text: str) -> float:
 
 
 def compare(left: JavaValue, right: JavaValue) -> int:
-    """Compare like RocketMQ. Return a number below, at or above zero.
+    """Compare like RocketMQ. Return a number below zero if *left* is less, zero if both are equal, else above zero.
 
-    The type of one side decides how a text on the other side is read. Between a boolean and a number the left side is
-    always less, whichever it is. Raises FilterEvaluationError for an unreadable text, and for a boolean before a text.
+    A text is read as the type of the other side. Between a boolean and a number, *left* is always less. Raises
+    FilterEvaluationError if the text is unreadable, or if *left* is a boolean and *right* is a text.
 
     >>> compare("9", 10) < 0, compare(1, 1.0), compare(1, True)
     (True, 0, -1)
@@ -109,7 +109,9 @@ def compare_doubles(left: float, right: float) -> int:
 
 
 def equal(left: JavaValue | None, right: JavaValue | None) -> bool | None:
-    """Return the result of RocketMQ's ``=``, which treats missing values asymmetrically. None is unknown.
+    """Return the result of RocketMQ's ``=``. A side is None if its value is missing; a result of None is unknown.
+
+    As in RocketMQ, the result is None if only *left* is missing, and False if only *right* is missing.
 
     >>> equal(None, None), equal(None, "x"), equal("x", None)
     (True, None, False)
@@ -122,7 +124,9 @@ def equal(left: JavaValue | None, right: JavaValue | None) -> bool | None:
 
 
 def order(left: JavaValue | None, right: JavaValue | None) -> int | None:
-    """Return the result of :func:`compare` for ``< <= > >=``; None if a side is missing. Two texts are read as doubles.
+    """Return the result of :func:`compare` for ``< <= > >=``, but read two texts as doubles.
+
+    A side is None if its value is missing. Then the result is None (unknown).
 
     >>> order("10", "9"), order(None, 1)
     (1, None)

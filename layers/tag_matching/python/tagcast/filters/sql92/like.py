@@ -10,7 +10,7 @@ Part = str | tuple[str | None, ...]
 
 @dataclass(frozen=True, slots=True)
 class LikePattern:
-    """The parts of a pattern between its ``%`` signs."""
+    """A ``LIKE`` pattern, split at its ``%`` signs into *parts*. The first and the last part may be empty."""
 
     parts: tuple[Part, ...]
 
@@ -35,9 +35,9 @@ class LikePattern:
 
 
 def parse_like(pattern: str, escape: str = "") -> LikePattern:
-    """Return the parts of a pattern. The character after the escape character *escape* is literal.
+    """Parse a pattern. The character after an escape character is literal. If *escape* is empty, nothing is escaped.
 
-    Raises ValueError if no character follows the escape character.
+    Raises ValueError if no character follows an escape character.
 
     >>> parse_like("50\\\\%", "\\\\").matches("50%")
     True

@@ -1,7 +1,7 @@
 """Parses tokens into a tree, with an operator stack instead of recursion.
 
 Both dialects share the grammar. They differ in the precedence of ``NOT``, in ``LIKE``, and in text after a complete
-expression: strict refuses this text, and rocketmq ignores it as RocketMQ does.
+expression. The strict dialect refuses this text. The rocketmq dialect ignores it, as RocketMQ does.
 """
 
 from typing import NamedTuple
@@ -26,7 +26,7 @@ def unquote(token: Token) -> str:
 
 
 def check_number(lexer: Lexer, token: Token) -> str:
-    """Return the digits of a number literal, without the suffix ``L``. Raises FilterSyntaxError for a refused number.
+    """Return the text of a number literal, without the suffix ``L``. Raises FilterSyntaxError for a refused number.
 
     The strict dialect refuses exponents above 308. The rocketmq dialect refuses whole numbers beyond a long. Like
     RocketMQ, it also refuses decimal numbers that are zero or exceed a double.
@@ -64,7 +64,7 @@ class _Pending(NamedTuple):
 
 
 class Parser:
-    """Parses one expression. *ignored* is the text after the expression that :meth:`parse` did not read."""
+    """Parses one expression. In the rocketmq dialect, *ignored* is the text after the complete expression."""
 
     def __init__(self, text: str, dialect: Dialect) -> None:
         self.strict = dialect is Dialect.STRICT
@@ -77,7 +77,7 @@ class Parser:
         self._compared = False
 
     def parse(self) -> tuple[Node, ...]:
-        """Return the nodes of the expression, the root last. Raises FilterSyntaxError."""
+        """Return the nodes of the expression, the root last. Raises FilterSyntaxError if the expression is invalid."""
         while True:  # It ends: each round reads a token more.
             self._read_operand()
             if not self._read_operators():

@@ -17,7 +17,7 @@ Reading = str | bool | Number | float
 
 
 class Dimension(NamedTuple):
-    """A property (*name*), and how its text is read: *kind* is a key of :data:`READERS`."""
+    """A property, and the way to read its text. *name* is the property; *kind* is a key of :data:`READERS`."""
 
     kind: str
     name: str
@@ -53,7 +53,9 @@ READERS: Mapping[str, Callable[[str], Reading | None]] = {
 
 
 def float_of(number: Reading) -> float:
-    """Return the double nearest to *number*, or an infinity. The order is kept, but different numbers may become equal.
+    """Return the double nearest to *number*, or an infinity if *number* is too large.
+
+    A larger number never becomes a smaller double, but different numbers may become equal.
 
     >>> float_of(10**400), float_of(2**53 + 1) == float_of(2**53)
     (inf, True)
@@ -73,7 +75,7 @@ def as_row(value: Reading) -> str | bool | float:
 def from_row(kind: str, row: str | bool | float) -> Reading:
     """Restore a value from its :func:`as_row`. *kind* is the kind of its dimension.
 
-    The exponent may exceed the bound of a literal: ``10e308`` becomes ``1.0E+309``.
+    A restored number may have a larger exponent than a literal may have. For example, ``10e308`` is ``1.0E+309``.
 
     >>> from_row(NUMBER, as_row(Decimal("2.50"))), from_row(NUMBER, as_row(Decimal("10e308")))
     (Decimal('2.50'), Decimal('1.0E+309'))
@@ -82,7 +84,9 @@ def from_row(kind: str, row: str | bool | float) -> Reading:
 
 
 class PropertyReadings:
-    """The properties of one message by :class:`Dimension`. Each is parsed at its first use.
+    """The values of one message's properties, by :class:`Dimension`. A value is parsed when it is first needed.
+
+    *texts* are the properties as published.
 
     >>> view = PropertyReadings({"price": "7.5"})
     >>> view.get(Dimension("number", "price")), view.get(Dimension("int", "price")), view.get(Dimension("text", "a"))
@@ -97,7 +101,7 @@ class PropertyReadings:
         self._floats: dict[Dimension, float] = {}
 
     def get(self, dimension: Dimension) -> Reading | None:
-        """Return the value of *dimension*, or None if the property is missing or unreadable."""
+        """Return the value of *dimension*, or None if the property is missing or its text cannot be read."""
         values = self._values
         if dimension in values:
             return values[dimension]
@@ -106,12 +110,12 @@ class PropertyReadings:
         return value
 
     def nearest(self, dimension: Dimension, value: Reading) -> float:
-        """Return :func:`float_of` of *value*, which is the value of *dimension*. The result is cached."""
+        """Return :func:`float_of` of *value*, which must be the value of *dimension*. The result is cached."""
         near = self._floats.get(dimension)
         if near is None:
             near = self._floats[dimension] = float_of(value)
         return near
 
     def fails(self, dimension: Dimension) -> bool:
-        """Return whether the property is present, but its text is unreadable."""
+        """Return whether the property is present, but its text cannot be read as the kind of *dimension*."""
         return dimension[1] in self.texts and self.get(dimension) is None

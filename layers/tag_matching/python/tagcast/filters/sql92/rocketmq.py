@@ -22,7 +22,10 @@ COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
 
 
 def rocketmq_leaf(nodes: Sequence[Node], place: int) -> Evaluation:
-    """Return the function that evaluates the comparison or test at *place*."""
+    """Return the function that evaluates the comparison or test at *place* in *nodes*.
+
+    Its arguments are a message's properties, and the values of the nodes that are already evaluated.
+    """
     node = nodes[place]
     getters = [_getter(nodes, child) for child in node.children]
     first = getters[0]

@@ -15,7 +15,7 @@ _NEVER: Final = object()
 
 
 def build_steps(nodes: Sequence[Node], dialect: Dialect) -> list[Step]:
-    """Return the steps that evaluate the expression of *nodes*, in their order, for any number of messages."""
+    """Return the steps that evaluate the expression of *nodes*, in order. They can be used for many messages."""
     leaf = strict_leaf if dialect is Dialect.STRICT else rocketmq_leaf
     conditions = [place for place, node in enumerate(nodes) if node.operator not in OPERANDS]
     step_of = {place: step for step, place in enumerate(conditions)}
@@ -31,7 +31,10 @@ def build_steps(nodes: Sequence[Node], dialect: Dialect) -> list[Step]:
 
 
 def run_steps(steps: Sequence[Step], properties: Mapping[str, str], values: Values) -> Truth:
-    """Return the value of the root. *values*, one for each node, receives the value of every evaluated condition."""
+    """Return the value of the expression for *properties*.
+
+    *values* has an item for each node. The value of every condition that is evaluated is written into its item.
+    """
     at, count = 0, len(steps)
     while True:  # It ends: each step comes after the one before.
         evaluation, place, decisive, parent = steps[at]

@@ -13,7 +13,10 @@ _Numbers = Callable[[Mapping[str, str], Values], Number | None]
 
 
 def strict_leaf(nodes: Sequence[Node], place: int) -> Evaluation:
-    """Return the function that evaluates the comparison or test at *place*."""
+    """Return the function that evaluates the comparison or test at *place* in *nodes*.
+
+    Its arguments are a message's properties, and the values of the nodes that are already evaluated.
+    """
     node = nodes[place]
     children = node.children
     match node.operator:
@@ -35,7 +38,7 @@ def strict_leaf(nodes: Sequence[Node], place: int) -> Evaluation:
 
 
 def sort_of(nodes: Sequence[Node], place: int) -> str:
-    """Return the static type of an operand: ``property``, ``text``, ``number`` or ``truth``.
+    """Return the type of the operand at *place*: ``property``, ``text``, ``number`` or ``truth`` (a boolean).
 
     >>> sort_of((Node("integer", "1", (), 0, 1),), 0)
     'number'
@@ -47,7 +50,7 @@ def sort_of(nodes: Sequence[Node], place: int) -> str:
 
 
 def constant_number(nodes: Sequence[Node], place: int) -> Number | None:
-    """Return the value of a number literal with its sign, or ``None`` for another operand."""
+    """Return the value of the number literal at *place*, with its sign, or ``None`` for any other operand."""
     node = nodes[place]
     if node.operator == "signed":
         base = constant_number(nodes, node.children[0])
@@ -126,7 +129,10 @@ def _text_test(nodes: Sequence[Node], node: Node) -> Evaluation:
 
 
 def text_predicate(node: Node) -> Callable[[str], bool]:
-    """Return a function that says whether a text meets the node's ``IN``, ``LIKE`` or search, ignoring its ``NOT``."""
+    """Return a function that tests a text as the node does. *node* is an ``IN``, ``LIKE`` or search.
+
+    A ``NOT`` before the operator is left to the caller.
+    """
     name, value = node.operator.removeprefix("not_"), node.value
     if name == "in":
         assert isinstance(value, (tuple, list))

@@ -1,7 +1,7 @@
-"""Conditions of an expression as terms, each about one property, where that is possible.
+"""Expresses conditions as terms, where that is possible. Each term is a test of one property.
 
-Terms are exact in both dialects: all of them hold exactly when the condition has its wanted value, TRUE or FALSE. An
-error is neither TRUE nor FALSE. :mod:`tagcast.filters.sql92.alternatives` splits AND, OR and NOT.
+All terms of a condition hold exactly when the condition has its wanted value, TRUE or FALSE, in both dialects. An error
+is neither TRUE nor FALSE. :mod:`tagcast.filters.sql92.alternatives` splits AND, OR and NOT.
 """
 
 import operator
@@ -57,7 +57,7 @@ class Term(NamedTuple):
     values: tuple[Reading, ...] = ()
 
     def holds(self, value: Reading | None) -> bool:
-        """Return whether the term holds for the property's *value*; None is missing or unreadable.
+        """Return whether the term holds for *value*, which is None if the property is missing or unreadable.
 
         >>> Term(Dimension("number", "a"), "above", (5,)).holds(6), Term(Dimension("text", "a"), "missing").holds(None)
         (True, True)
@@ -80,7 +80,10 @@ class Term(NamedTuple):
 
 
 def terms_of(nodes: Sequence[Node], place: int, wanted: bool, dialect: Dialect) -> tuple[Term, ...] | None:
-    """Return terms that all hold exactly when the node at *place* has the value *wanted*; None if no terms do."""
+    """Return terms that all hold exactly when the node at *place* has the value *wanted*.
+
+    Return None if there are no such terms. An empty tuple means that the node always has this value.
+    """
     node = nodes[place]
     strict = dialect == Dialect.STRICT
     match node.operator:
@@ -110,9 +113,9 @@ def is_search(test: str) -> bool:
 
 
 def search_of(test: str, values: Sequence[Reading]) -> Callable[[str], bool]:
-    """Return a function that says whether a text meets *test*: it starts with, ends with, contains or is LIKE a text.
+    """Return a function that says whether a text meets *test*: ``startswith``, ``endswith``, ``contains`` or ``like``.
 
-    *values* has the searched text or pattern; for LIKE also the escape character, which may be empty.
+    *values* has the searched text. For ``like``, *values* has the pattern and the escape character, which may be empty.
 
     >>> search_of(STARTS, ("a",))("abc"), search_of(LIKE, ("a%c", ""))("abc")
     (True, True)
@@ -130,9 +133,9 @@ def search_of(test: str, values: Sequence[Reading]) -> Callable[[str], bool]:
 
 
 def typed_constant(nodes: Sequence[Node], place: int, strict: bool) -> tuple[str, Reading] | None:
-    """Return the type and value of a number literal with its sign; None for another operand.
+    """Return the type and the signed value of the number literal at *place*, or None for any other operand.
 
-    The property on the other side is read as this type. *strict* selects the dialect.
+    A property on the other side of the comparison is read as this type. *strict* is False for the rocketmq dialect.
     """
     node = nodes[place]
     if strict:
@@ -251,9 +254,9 @@ def _simplest(pattern: str, escape: str) -> tuple[str, tuple[str, ...]]:
 
 
 def failing_dimensions(nodes: Sequence[Node]) -> frozenset[Dimension] | None:
-    """Return the dimensions that may make the expression fail, because the property's text is unreadable.
+    """Return the dimensions that may make a rocketmq expression fail if the property's text is unreadable.
 
-    Return None if the expression may also fail for another reason.
+    Return None if the expression may also fail for another reason. Return an empty set if it cannot fail.
 
     >>> from tagcast.filters.sql92 import compile_sql92
     >>> sorted(failing_dimensions(compile_sql92("a > 5 AND b = 'x' AND c < 1.5", "rocketmq").nodes))

@@ -1,4 +1,4 @@
-"""Splits an expression into tokens, one at a time, because rocketmq ignores any text after a complete expression."""
+"""Splits an expression into tokens. A token is read when it is needed, because rocketmq ignores text after the end."""
 
 import re
 from dataclasses import dataclass
@@ -36,9 +36,9 @@ _LINE_END = re.compile(r"[\n\r]")
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token of an expression, at the offsets *start* to *end*.
+    """A token. *kind* is a keyword in capitals, a symbol, or a constant of this module such as :data:`NAME`.
 
-    *kind* is a keyword in capitals, a symbol, or a constant of this module.
+    *start* and *end* are the offsets of the token in the expression.
     """
 
     kind: str
@@ -67,18 +67,24 @@ class Lexer:
         self.token = self._read(0)
 
     def advance(self) -> Token:
-        """Go to the next token, and return it. Raises FilterSyntaxError."""
+        """Read the next token, which becomes *token*, and return it. Raises FilterSyntaxError for an invalid token."""
         self.token = self._read(self.token.end)
         return self.token
 
     def error(self, message: str, at: int, found: str = "", expected: str = "", hint: str = "") -> FilterSyntaxError:
-        """Return the error at the offset *at*, with line and column. *hint* says what is allowed."""
+        """Return the error *message* at the offset *at*, with line and column.
+
+        *found* and *expected* are the wrong text and what should be there. *hint* says what is allowed.
+        """
         before = self.text[:at]
         line, column = before.count("\n") + 1, at - before.rfind("\n")
         return FilterSyntaxError(message, line, column, found=found, expected=expected, hint=hint)
 
     def unexpected_token(self, expected: str, hint: str = "") -> FilterSyntaxError:
-        """Return the error that the current token is not *expected*."""
+        """Return the error that the current token is unexpected. *expected* says what should be there.
+
+        *hint* is added after *expected* in the error's hint.
+        """
         found = str(self.token)
         what = "end of the expression" if self.token.kind == END else repr(found)
         return self.error(f"Unexpected {what}", self.token.start, found, expected, f"Expected {expected}{hint}")

@@ -14,7 +14,10 @@ _short = partial(shorten, most=60)
 
 
 def find_traps(text: str, dialect: Dialect, nodes: Sequence[Node], ignored: str) -> tuple[str, ...]:
-    """Return the distinct warnings about an expression. The strict dialect has only those about forgotten quotes."""
+    """Return the distinct warnings about an expression. The strict dialect has only those about forgotten quotes.
+
+    *ignored* is the text after the complete expression, which the rocketmq dialect ignores.
+    """
     found = dict.fromkeys(_forgotten_quotes(text, nodes))
     if dialect is Dialect.STRICT:
         return tuple(found)

@@ -18,7 +18,10 @@ TOO_DEEP = f"At most {DEPTH_MAX} are allowed"
 
 
 class Node(NamedTuple):
-    """A node of an expression. *value* is a name, a literal or a list of texts. *children* are places in the list."""
+    """A node of an expression. *value* is e.g. a property's name, a literal, or the texts of IN. It may be None.
+
+    *children* are the indices of the operands in the list of nodes. *start* and *end* are offsets in the expression.
+    """
 
     operator: str
     value: object
@@ -28,7 +31,10 @@ class Node(NamedTuple):
 
 
 class Operand(NamedTuple):
-    """A node, by its *place*, with the offsets of its text, including parentheses around it."""
+    """A node that was added, by its index *place*.
+
+    *start* and *end* are the offsets of its text in the expression, including the parentheses around it.
+    """
 
     place: int
     start: int
@@ -36,7 +42,10 @@ class Operand(NamedTuple):
 
 
 class TreeBuilder:
-    """Collects the nodes of an expression. Raises FilterSyntaxError for parts that the language does not allow."""
+    """Collects the nodes of an expression. Each method that adds a node returns the node as an Operand.
+
+    A method raises FilterSyntaxError if the language does not allow the operands, or if a limit is exceeded.
+    """
 
     def __init__(self, lexer: Lexer) -> None:
         self.nodes: list[Node] = []
@@ -46,11 +55,11 @@ class TreeBuilder:
         self._terms = 0
 
     def literal(self, operator: str, value: object, start: int, end: int) -> Operand:
-        """Add a property or a literal."""
+        """Add a property or a literal. *operator* is its type, and *value* the property's name or the literal."""
         return self._add(operator, value, (), start, end)
 
     def add_sign(self, negative: bool, operand: Operand, start: int) -> Operand:
-        """Add a sign before an operand. A plus adds no node."""
+        """Add a sign before an operand, a minus if *negative*. A plus adds no node."""
         node = self.nodes[operand.place]
         base = node.children[0] if node.operator == "signed" else operand.place
         if self._strict and self.nodes[base].operator not in (NUMBER_LITERALS | {"property"}):
@@ -123,7 +132,10 @@ class TreeBuilder:
         return self._term(operator, value, (subject,), end)
 
     def condition(self, operand: Operand) -> Operand:
-        """Return *operand* as a condition. A property alone becomes a test of whether it is true."""
+        """Return *operand* if it is a condition. A property alone becomes a test of whether the property is true.
+
+        Raises FilterSyntaxError for any other value.
+        """
         operator = self.nodes[operand.place].operator
         if operator == "property":
             return self._term("is_true", None, (operand,), operand.end)
@@ -134,7 +146,7 @@ class TreeBuilder:
         return operand
 
     def finish(self, root: Operand) -> tuple[Node, ...]:
-        """Return the root and the nodes below it, in the order of their creation, the root last."""
+        """Return *root* and all nodes below it, in the order in which they were added. The root is the last."""
         needed = {root.place}
         for place in range(root.place, -1, -1):
             if place in needed:
