@@ -28,9 +28,9 @@ def listing(names: Sequence[str]) -> str:
 
 
 def find_gaps(certificate: Mapping[str, Any]) -> list[str]:
-    """Return one sentence for each gap or conflict of the archive in this certificate.
+    """Return a sentence for each gap that *certificate* names: days, unreadable records, and unequal records of one id.
 
-    The sentences begin with a lower-case letter, and have no full stop.
+    A sentence begins with a lower-case letter and has no full stop. The list is empty if the archive has no gaps.
     """
     sentences = {
         "days_without_messages": "the archive has no message of",
