@@ -89,7 +89,7 @@ def _is_corrupt(kind: RecordKind) -> Column:
 
 
 def number_lines(lines: DataFrame) -> DataFrame:
-    """Return *lines* with their ``line_number`` in the file, from 1. One task reads a whole compressed file, in order."""
+    """Return *lines* with ``line_number``, the place in the file from 1. One task reads a compressed file in order."""
     placed = lines.withColumn("place", sql.monotonically_increasing_id())
     first = placed.groupBy("file").agg(sql.min("place").alias("first"))
     joined = placed.join(sql.broadcast(first), "file")

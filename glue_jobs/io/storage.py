@@ -109,7 +109,7 @@ class Archive:
         return present if days is None else [day for day in present if day in days]
 
     def records(self, kind: RecordKind, days: Collection[str] | None = None) -> DataFrame:
-        """Return the curated records of a kind, of *days* or (None) of all days. A column that a file lacks is null."""
+        """Return the curated records of a kind. *days* of None means all days. A column that a file lacks is null."""
         return self.records_of(manifests.read(self.objects, kind, self.curated_days(kind, days)), kind)
 
     def records_of(self, found: Iterable[Manifest], kind: RecordKind) -> DataFrame:
@@ -128,7 +128,7 @@ class Archive:
         return {day: {key: sizes[key] for key in keys} for day, keys in manifests.by_day(sizes).items()}
 
     def write_days(self, table: DataFrame, *parts: str) -> None:
-        """Write *table* below *parts*, divided into days by the column ``dt``. It replaces these days; other days stay."""
+        """Write *table* below *parts*, divided into days by its column ``dt``. These days are replaced; others stay."""
         writer = table.write.mode("overwrite").partitionBy("dt").option("compression", "zstd")
         writer.option("partitionOverwriteMode", "dynamic").parquet(self.uri(*parts))
 

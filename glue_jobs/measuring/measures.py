@@ -131,7 +131,7 @@ def failures(counted: DataFrame, *keys: str) -> DataFrame:
 
 
 def blocked_ms(closed: DataFrame, first_at: int, end_at: int) -> DataFrame:
-    """Return how long lanes were closed in each hour from *first_at* to *end_at*: (topic, ordinal, hour, blocked_ms)."""
+    """Return how long lanes were closed, by hour from *first_at* to *end_at*: (topic, ordinal, hour, blocked_ms)."""
     begins, ends = sql.greatest("begins_at", sql.lit(first_at)), sql.least("ends_at", sql.lit(end_at))
     inside = closed.select(*LANE, begins.alias("begins"), ends.alias("ends")).where("begins < ends")
     hours = sql.sequence(sql.floor(sql.col("begins") / HOUR_MS), sql.floor((sql.col("ends") - 1) / HOUR_MS))

@@ -28,9 +28,10 @@ def listing(names: Sequence[str]) -> str:
 
 
 def find_gaps(certificate: Mapping[str, Any]) -> list[str]:
-    """Return a sentence for each gap that *certificate* names: days, unreadable records, and unequal records of one id.
+    """Return a sentence for each kind of gap that *certificate* names. The list is empty if the archive has none.
 
-    A sentence begins with a lower-case letter and has no full stop. The list is empty if the archive has no gaps.
+    Gaps are days without messages, unreadable records, and unequal records of one id. A sentence begins with a
+    lower-case letter and has no full stop.
     """
     sentences = {
         "days_without_messages": "the archive has no message of",
