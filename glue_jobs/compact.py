@@ -113,7 +113,7 @@ def ledger_key(kind: RecordKind, day: str) -> str:
 
 
 def first_arrival(day: str) -> str:
-    """Return the first day of arrival whose files may have records of *day*: the day before.
+    """Return the day before *day*. It is the first day of arrival whose files may have records of *day*.
 
     Firehose names a file by the arrival of its oldest record (firehose/latest/dev/s3-prefixes.html). So the last file
     of a day may have records of the next day's first minutes.

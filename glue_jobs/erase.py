@@ -131,7 +131,10 @@ def not_yet(rows: Sequence[Any], others: Collection[str], now: int) -> dict[str,
 
 
 def matching_of(rows: DataFrame, filters: Mapping[str, list[history.FilterInForce]]) -> dict[str, list[str]]:
-    """Return the names of the filter versions that match each message, by record id. Later audits need these names."""
+    """Return the names of the filter versions that match each message, by the message's record id.
+
+    The erasure stores these names, because later audits need them. Names that an earlier erasure stored are included.
+    """
     shared = rows.sparkSession.sparkContext.broadcast(dict(filters))
 
     def judge(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -349,7 +352,7 @@ def _remove(objects: Objects, keys: Sequence[str], prefix: str) -> int:
 
 
 def preview_erasure(archive: Archive, eraser: RequestedErasure, days: Sequence[str]) -> dict[str, int]:
-    """Return the numbers of objects that an erasure would rewrite or delete."""
+    """Return the numbers of objects that an erasure would rewrite or delete, by place."""
     objects = archive.objects
     ids = archive.spark.createDataFrame([(each,) for each in eraser.matching], "record_id string")
     keys = raw_keys(archive, days, eraser.message_ids)

@@ -110,7 +110,7 @@ def due_days(archive: Archive, until: Until) -> list[Manifest]:
 def curated_to_do(objects: Objects, days: Sequence[Manifest], until: Until) -> dict[str, list[Part]]:
     """Return the due parts of each day, without the days whose summary says that all due parts are erased.
 
-    The summary of a newly compacted day says nothing, because its files may have every part again.
+    The summary of a newly compacted day names no erased parts, because the day's files may have every part again.
     """
     with ThreadPoolExecutor(AT_ONCE) as pool:
         made = list(pool.map(lambda each: manifests.read_summary(objects, each), days))

@@ -128,9 +128,9 @@ def _by_entry(together: DataFrame) -> DataFrame:
 def find_unusual(entries: DataFrame, closed_hours: DataFrame, terms: Terms) -> DataFrame:
     """Return the entries that could break a promise, each with ``usual`` 0, and one row for all usual entries.
 
-    In this row, ``usual`` is the number of usual entries. They need no other check: each matched, its only attempt
-    delivered it between acceptance and expiry, and its lane was open in the hour of its first round. *closed_hours* has
-    the hours in which lanes were closed.
+    In this row, ``usual`` is the number of usual entries, which need no other check. A usual entry matched, its only
+    attempt delivered it between acceptance and expiry, and its lane was open in the hour of its first round.
+    *closed_hours* has the hours in which lanes were closed.
     """
     closed = closed_hours.select("topic", "ordinal", "hour").distinct().withColumn("is_closed", sql.lit(True))
     hour = sql.floor(sql.col("round_at") / HOUR_MS)

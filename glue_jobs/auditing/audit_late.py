@@ -78,7 +78,7 @@ def late_entries(messages: DataFrame, deliveries: DataFrame) -> DataFrame:
 def judge_late_entries(late: DataFrame, subscriptions: DataFrame) -> DataFrame:
     """Return late entries with the column ``verdict``: whether the filter version that they name matches.
 
-    It is false if the archive lacks this version. It is null if the filter cannot be evaluated.
+    The verdict is false if the archive lacks this version, and null if the filter cannot be evaluated.
     """
     filters = subscriptions.where("part = 'filter'")
     versions = filters.select(*LANE, sql.col("version").alias("filter_version"), "filter", "since")

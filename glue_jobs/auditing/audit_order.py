@@ -91,8 +91,8 @@ def find_out_of_order(backlog: DataFrame, closed: DataFrame, terms: Terms) -> Da
 def closed_hours(closed: DataFrame, window: arguments.Window) -> DataFrame:
     """Return the intervals in *closed*, repeated for each ``hour`` that they touch. Hours are counted since 1970.
 
-    The hours begin with the window, and end a message's longest life after it. No other hour has first attempts of the
-    window's messages.
+    The hours reach from the window's beginning to the longest life of a message after its end. The window's messages
+    are pushed in no other hour.
     """
     begins = sql.greatest("begins_at", sql.lit(window.first_at))
     until = sql.least("ends_at", sql.lit(window.end_at + LIFE_MS))
@@ -104,8 +104,8 @@ def find_overtaken(entries: DataFrame, hours: DataFrame, policies: DataFrame, te
     """Return violations: entries that a first round delivered while their lane was closed, under any strategy.
 
     A first round reads the lanes after it begins, so it pushes nothing to a lane that was closed before. Under
-    INDEPENDENT_RETRY a round may push to a lane that has lost contact, which opens when its worker ends its run. So
-    pushes in the last two minutes of a closed interval are no violations then.
+    INDEPENDENT_RETRY a round may push to a lane that has lost contact. Such a lane opens at the end of its worker's
+    run. So under this strategy, pushes in the last two minutes before the lane opens are no violations.
     """
     direct = entries.where(end_is(EntryState.DELIVERED) & sql.col("round_at").isNotNull())
     direct = direct.withColumn("hour", sql.floor(sql.col("round_at") / HOUR_MS))

@@ -109,7 +109,7 @@ class FilterSet:
         """Return a message with the parts that the filters can read.
 
         *texts* are the values of *properties*, in their order. A value is None if the message lacks the property. *key*
-        is the routing key, and *content* the body; None if the message has none.
+        is the routing key and *content* the body; both may be None.
         """
         pairs = zip(self.properties, texts or (), strict=False)
         return Seen(tuple(tags or ()), key, {name: text for name, text in pairs if text is not None}, content)

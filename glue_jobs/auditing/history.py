@@ -29,7 +29,8 @@ class FilterInForce:
     """A version of a filter. It is in force for topic versions from *since* to before *until*.
 
     *filter* is JSON text; None matches everything. *removed_at* is the instant (ms) at which the subscription was
-    deleted, or None. The archive records no topic version for a deletion.
+    deleted; None if it exists. The archive records no topic version for a deletion. *changed_at* is the instant of this
+    *version*.
     """
 
     ordinal: int
@@ -113,7 +114,7 @@ def filters_in_force(subscriptions: DataFrame, judged_from: int = 0) -> dict[str
 
 
 def policies(subscriptions: DataFrame) -> DataFrame:
-    """Return each version of each subscription's retry settings, which is valid from ``valid_from`` to ``valid_to``.
+    """Return each version of each subscription's retry settings. It is valid from ``valid_from`` to ``valid_to``.
 
     ``policy`` is a text that equal settings share. For a group (``is_pulled``) only the number of retries counts.
     """
@@ -159,12 +160,10 @@ def least_delays(policies: DataFrame, time_scale: float) -> DataFrame:
 
 
 def interventions(lanes: DataFrame) -> DataFrame:
-    """Return when lanes that were not active got a new generation, and when lanes were suspended.
+    """Return the changes of lanes that cancel a planned attempt: (topic, ordinal, moved_at, state).
 
-    The columns are topic, ordinal, moved_at and state (the new one).
-
-    New generations have two causes: a person retried, skipped, paused or resumed the lane, or the sweep restarted it.
-    Each of these changes cancels the planned attempt.
+    They are suspensions, and new generations of lanes that were not active. A new generation is written when a person
+    retries, skips, pauses or resumes a lane, or when the sweep restarts it. ``state`` is the lane's new state.
     """
     anew = sql.col("previous_state") != LaneState.ACTIVE.value
     anew = anew & (sql.col("generation") != sql.col("previous_generation"))

@@ -58,7 +58,7 @@ class Read:
 
 
 def read_file(content: bytes, kind: RecordKind, *, zipped: bool) -> Read | None:
-    """Return the records of a raw file. Return None if this reader cannot parse it.
+    """Return the records of a raw file, or None if this reader cannot parse the file.
 
     Such a file is truncated, is *zipped* but not gzip, or has a line in an unusual form.
     """

@@ -126,7 +126,10 @@ def _in_runs(read: Iterable[Any], kind: RecordKind, key: str) -> Iterator[Any]:
 
 
 def sorted_runs(records: pa.Table, kind: RecordKind, key: str) -> Iterator[Any]:
-    """Sort raw *records* by day and ``record_id``, and yield them in chunks."""
+    """Sort raw *records* by day and ``record_id``, and yield them in chunks.
+
+    Messages get salts, which are derived from *key*, the archive's key.
+    """
     if kind is RecordKind.MESSAGES:
         place = records.schema.get_field_index("salt")
         salts = salts_of(key, records["record_id"].to_pylist(), records["hashes"].is_null().to_pylist())

@@ -221,8 +221,8 @@ def rewrite_object(objects: Objects, key: str, change: Callable[[str, str], str]
 def name_of_subject(key: str, customer: str) -> str:
     """Return the suffix of the folder of a certificate about one *customer*, a property as NAME=VALUE.
 
-    The suffix is a hash with the archive's *key*, so that a reader cannot test guessed names of customers. It begins
-    with a dot, because the name of a topic, which may stand before the suffix, has no dot.
+    The suffix is a hash with the archive's *key*, so that a reader cannot test guessed names of customers. A topic's
+    name may stand before the suffix. Topic names have no dot, so the suffix begins with one.
     """
     return f".of_{sha256(f'{key}{customer}'.encode()).hexdigest()[:12]}"
 

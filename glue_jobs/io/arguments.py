@@ -84,7 +84,7 @@ def now_ms() -> int:
 
 
 def parser(job: str, description: str, lookback_days: int) -> argparse.ArgumentParser:
-    """Return the parser of a job, with the arguments that all jobs have. *lookback_days* is a default."""
+    """Return the parser of a job, with the options of all jobs, such as ``--lookback-days`` with its default."""
     made = argparse.ArgumentParser(prog=job, description=description, allow_abbrev=False)
     made.set_defaults(job=job, default_lookback_days=lookback_days)
     text = "s3://BUCKET, s3a://BUCKET or a folder"
@@ -126,7 +126,7 @@ def parse(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> argpar
 def window(parser: argparse.ArgumentParser, given: argparse.Namespace, *, today_included: bool = False) -> Window:
     """Return the window in *given*, or exit with an error.
 
-    Without *today_included*, ``--lookback-days`` ends with yesterday.
+    The window of ``--lookback-days`` ends with yesterday, or with today if *today_included*.
     """
     forms = sum(
         (given.first is not None or given.end is not None, given.date is not None, given.lookback_days is not None)

@@ -117,9 +117,10 @@ def swap(objects: Objects, root: str, before: Manifest, files: Sequence[str], ma
 
 @contextmanager
 def watch(objects: Objects, before: Sequence[Manifest]) -> Iterator[None]:
-    """Run a block; replace its error by LostRaceError if a manifest in *before* changed meanwhile.
+    """Run a block. Replace its error by LostRaceError if a manifest in *before* changed meanwhile.
 
-    The other writer may have deleted files that the block read or wrote, which caused the error.
+    The writer of the changed manifest may have deleted files that the block read or wrote, and so have caused the
+    error.
     """
     try:
         yield
@@ -135,7 +136,7 @@ def watch(objects: Objects, before: Sequence[Manifest]) -> Iterator[None]:
 
 
 def generation_at(now_ms: int) -> str:
-    """Return the name of a generation that begins now: the instant, and a random part.
+    """Return the name of a generation that begins at *now_ms*: the instant, and a random part.
 
     >>> generation_at(1_795_132_800_000)[:14]
     '1795132800000-'

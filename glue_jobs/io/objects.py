@@ -109,7 +109,7 @@ class Objects(Protocol):
         """Write an object unconditionally."""
 
     def sizes(self, prefix: str) -> dict[str, int]:
-        """Return the sorted keys that begin with *prefix*, with their bytes."""
+        """Return the keys that begin with *prefix*, in order, each with its size in bytes."""
 
     def remove(self, keys: Iterable[str]) -> None:
         """Delete objects; a versioned bucket keeps their content as former versions."""
@@ -120,12 +120,12 @@ class Objects(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FolderObjects:
-    """A folder as archive. A conditional write holds a lock, which is released even if its process dies."""
+    """A folder as archive. A conditional write holds a lock. The lock is released even if its process dies."""
 
     root: Path
 
     def read(self, key: str) -> Stored | None:
-        """Return the file's bytes, or None."""
+        """Return the file's bytes, or None if the file does not exist."""
         try:
             content = (self.root / key).read_bytes()
         except FileNotFoundError:
@@ -208,7 +208,7 @@ class BucketObjects:
     bucket: str
 
     def read(self, key: str) -> Stored | None:
-        """Get the object with its ETag, or None."""
+        """Get the object with its ETag, or None if the object does not exist."""
         try:
             found = self.client.get_object(Bucket=self.bucket, Key=key)
         except self.client.exceptions.NoSuchKey:

@@ -38,7 +38,7 @@ def finish(summary: Mapping[str, object]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """Everything under *root*: s3://, s3a:// or a folder.
+    """Everything under *root*, the URI of a bucket (s3://, s3a://) or of a folder.
 
     Spark reads and writes tables; `objects` reads and writes single files.
     """

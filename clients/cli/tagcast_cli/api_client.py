@@ -47,7 +47,7 @@ def waiting_noted(url: str, after_s: float = 3.0) -> Iterator[None]:
 
 
 class ApiClient(Client):
-    """The client of commands, which show most answers as they are."""
+    """The client of commands. Commands show most answers unchanged, so `request` refuses answers of other servers."""
 
     def request(self, *args: Any, **options: Any) -> Answer:
         """Send a request. Raises UnexpectedAnswerError for another server's answer, which may look like success."""
@@ -90,7 +90,7 @@ def pages(
 
 
 def url_fault(url: str) -> str | None:
-    """Return why *url* is not the address of an API, or None."""
+    """Return why *url* is not the address of an API, or None if it may be one."""
     try:
         checked_url(url)
     except ValueError as fault:

@@ -38,8 +38,8 @@ PropertyPairs = Annotated[
 def body_bytes(source: str | None, bytes_max: int = BODY_BYTES_MAX) -> bytes:
     """Return the body that the argument *source* gives: a text, `-` for standard input, or `@file` for a file.
 
-    Without an argument (None), the body is the piped standard input, or empty in a terminal. Raises BadParameter for an
-    unreadable file, and for a file or an input above *bytes_max*. The input may have no end.
+    If *source* is None, the body is the piped standard input, or empty in a terminal. Raises BadParameter for an
+    unreadable file, and for a file or an input above *bytes_max*, because the input may have no end.
     """
     if source is None:
         return b"" if sys.stdin.isatty() else _read(sys.stdin.buffer, "standard input", bytes_max)

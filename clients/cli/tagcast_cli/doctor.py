@@ -64,7 +64,7 @@ class Deployment:
 
     @cached_property
     def client(self) -> Callable[[str], Any]:
-        """A function that returns the client of an AWS service."""
+        """A function that returns the boto3 client of an AWS service by the service's name."""
         return cache(self.session.client)
 
     @cached_property

@@ -320,7 +320,7 @@ class Days:
     def of(cls, first: str | None, end: str | None) -> Days:
         """Parse *first*, the first day, and *end*, the day after the last day. Raises ValueError.
 
-        Without *first* (None), the first day is today. Without *end*, the last day is today, or *first* if that is
+        If *first* is None, the first day is today. If *end* is None, the last day is today, or *first* if that is
         later.
         """
         today = datetime.now(UTC).date()

@@ -308,6 +308,8 @@ def skip(
 def next_probe(probe_at: str | None, now: datetime) -> str:
     """Return as text when a host is probed next. If the time *probe_at* has passed, the next attempt is the probe.
 
+    A *probe_at* of None becomes a dash.
+
     >>> noon = datetime(2026, 5, 1, 12, tzinfo=UTC)
     >>> next_probe("2026-05-01T11:59:59.000Z", noon), next_probe("2026-05-01T12:00:05.000Z", noon)
     ('at the next attempt', '12:00:05 UTC (in 5 s)')

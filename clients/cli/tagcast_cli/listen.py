@@ -113,7 +113,7 @@ def _push_json(push: Push, reply: Reply) -> Json:
 class LinePrinter:
     """Prints a line for each message, and stops the command after *stop_after* messages, or when the output fails.
 
-    A *stop_after* of None sets no limit.
+    A *stop_after* of None sets no limit. *seen* counts the messages, and *fault* is the error of the output.
     """
 
     session: Session

@@ -101,7 +101,7 @@ Respond = Callable[[str, dict[str, str], bytes], tuple[int, Mapping[str, str], b
 
 
 class Server(ThreadingHTTPServer):
-    """Listens on *host* and *port*; port 0 is any free port. *respond* makes the answers, each in a thread."""
+    """Listens on *host* and *port*; port 0 is any free port. *respond* answers each request, in a thread of its own."""
 
     daemon_threads = True
     request_queue_size = 256

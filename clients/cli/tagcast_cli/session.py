@@ -162,7 +162,7 @@ class Session:
         return answers
 
     def print_next_options(self, answer: Json, *other_options: str) -> None:
-        """Print the options for the next page on one line, so that you can copy them."""
+        """Print the options for the next page on one line, so that you can copy them: `--cursor` or *other_options*."""
         if cursor := answer.get("next_cursor"):
             options = ", or ".join((f"--cursor {cursor}", *other_options))
             self.out.print(Text(f"There is more: {options}", style="dim"), soft_wrap=True)
@@ -226,7 +226,7 @@ class Commands(TyperGroup):
         return super().parse_args(ctx, options + rest)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the command that *args* begin with. If only groups have it (`create topic`), name `topic create`."""
+        """Return the command that *args* begin with. For the unknown `create topic`, the error names `topic create`."""
         word = args[0]
         groups = [name for name, group in self.commands.items() if word in getattr(group, "commands", ())]
         if word not in self.commands and groups:

@@ -171,7 +171,7 @@ class OnAws:
         return [str(json.loads(body)["message_id"]) for body in self._drain_queue(self._queue)]
 
     def read_archived(self, topic: str) -> frozenset[str]:
-        """Return the ids of a topic's messages in the archive's objects that were written since this run began."""
+        """Return the ids of a topic's messages in the archive. Only objects written since this run began are read."""
         bucket, found, size = self.deployment.output("ArchiveBucketName"), frozenset[str](), 0
         for key, length in self._list_new_objects(bucket):
             if key not in self._seen_keys:

@@ -91,7 +91,7 @@ def is_signed(headers: Mapping[str, str], body: bytes, secret: str, now_s: float
 
 
 def note(settings: Mapping[str, str], subscription: str, message_id: str, attempt: int, status: int) -> None:
-    """Log a push with its time and response to the queue, which keeps the order of a subscription."""
+    """Log a push with its time and response to the queue. The queue keeps the order of a subscription."""
     push = {"subscription": subscription, "message_id": message_id, "attempt": attempt, "status": status}
     _queues(settings.get(CLIENT_VARIABLE, "{}")).send_message(
         QueueUrl=settings[LOG_VARIABLE],

@@ -134,7 +134,9 @@ def next_step(subscription: Json, topic: str, name: str) -> Text | None:
 
 
 def reason(subscription: Json, head: Json, message_id: str) -> tuple[str, Mapping[str, str]]:
-    """Return why *message_id* waits at *subscription*, and the commands that help. *head* is the backlog's head.
+    """Return why *message_id* waits at *subscription*, and the commands that help.
+
+    *head* is the head of the backlog, or empty if the backlog is.
 
     >>> why, helps = reason({"lane": {"state": "paused"}}, {}, "2")
     >>> why, list(helps)
