@@ -29,8 +29,8 @@ class FilterInForce:
     """A version of a filter. It is in force for topic versions from *since* to before *until*.
 
     *filter* is JSON text; None matches everything. *removed_at* is the instant (ms) at which the subscription was
-    deleted; None if it exists. The archive records no topic version for a deletion. *changed_at* is the instant of this
-    *version*.
+    deleted; None if the subscription exists. The archive records no topic version for a deletion. *changed_at* is the
+    instant of this *version*.
     """
 
     ordinal: int

@@ -109,7 +109,7 @@ def read_filters(text: str) -> list[tuple[str, Mapping[str, object] | None]]:
 
 
 def current_filter(archive: Archive, topic: str, subscription: str, end_at: int) -> Filter:
-    """Return a subscription's newest filter before *end_at* (ms). None matches everything.
+    """Return a subscription's newest filter before *end_at* (ms). A filter of None matches everything.
 
     Raises LookupError if the archive has none, or if this release cannot read the filter.
     """

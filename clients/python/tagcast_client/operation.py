@@ -199,7 +199,8 @@ def idempotency(key: str | None) -> str:
 def part_key(key: str, place: int) -> str:
     """Return the idempotency key of the part of a batch that begins at *place*.
 
-    Each part is a request with its own key. Later keys are digests, because a suffix could make a key too long.
+    Each part is a request with its own key. The first part's key is *key*. Later keys are digests, because a suffix
+    could make a key too long.
 
     >>> part_key("order-7", 0), len(part_key("order-7", 100))
     ('order-7', 64)
