@@ -65,7 +65,7 @@ KINDS = {
 
 
 def violations(records: history.Records, terms: Terms) -> tuple[DataFrame, dict[str, int]]:
-    """Return the violations in *records* under *terms*, and the certificate's counts by name."""
+    """Check *records* under the *terms* of the audit. Return the violations, and the certificate's counts by name."""
     policies = materialise(history.policies(records.subscriptions))
     delays = history.least_delays(policies, terms.time_scale)
     moved = materialise(history.interventions(records.lanes))
@@ -120,7 +120,8 @@ def roots(archive: Archive, window: arguments.Window) -> list[tuple[str, str, in
 def erasures(archive: Archive, messages: DataFrame) -> tuple[int, list[dict[str, object]]]:
     """Return the number of *messages*, and the erasures that erased contents of some of them.
 
-    Each erasure has its name, its number of messages, its requester, and its times.
+    Each erasure has its name, the number of its messages, its requester, and the times of its request and of its end.
+    The time of the end is None if the erasure did not end.
     """
     numbers = {row.erasure: row["count"] for row in messages.groupBy("erasure").count().collect()}
     found = []
@@ -132,16 +133,20 @@ def erasures(archive: Archive, messages: DataFrame) -> tuple[int, list[dict[str,
 
 
 def find_set_aside(objects: Objects, days: Collection[str]) -> list[str]:
-    """Return the folders with damaged lines, or with records that Firehose could not deliver, that arrived on *days*.
+    """Return the folders of records that arrived on *days*, but cannot be audited.
 
-    No job reads these lines and records. So an audit may miss violations, or report some that did not happen.
+    These are damaged lines, and records that Firehose could not deliver. The audit does not read them. So it may miss
+    violations, or report some that did not happen.
     """
     keys = (key for prefix in ("quarantine/", "failed/") for key in objects.sizes(prefix))
     return sorted({key.rpartition("/")[0] for key in keys if arrival_day(key) in days})
 
 
 def find_conflicts(objects: Objects, days: Collection[str]) -> list[str]:
-    """Return the curated days on which records of one id differed. Compaction kept only one record of each id."""
+    """Return a text for each kind and day of records with conflicts: the kind, the day, and the number of conflicts.
+
+    Records of one id conflict if they differ. Compaction kept only one of them.
+    """
     read = (each for kind in RecordKind for each in manifests.read(objects, kind, sorted(days)))
     held = ((each, manifests.read_summary(objects, each)) for each in read)
     return [f"{each.kind} {each.day} ({made.conflicts:,})" for each, made in held if made and made.conflicts]
@@ -150,11 +155,10 @@ def find_conflicts(objects: Objects, days: Collection[str]) -> list[str]:
 def certify(
     archive: Archive, window: arguments.Window, terms: Terms, topic: str | None, subject: Subject | None = None
 ) -> dict[str, object]:
-    """Audit the window, write the table ``audit_violations``, and return the certificate.
+    """Audit the window, and return the certificate. Without *topic* and *subject*, write the table of violations.
 
-    With a *subject*, the certificate has only violations that concern the subject's messages. All messages are still
-    checked, because a violation of order may involve other messages. With a *subject* or a *topic*, the table is not
-    written.
+    With a *topic*, only the topic's records are audited. With a *subject*, the certificate has only violations that
+    concern the subject's messages. All messages are still checked, because a violation of order may involve others.
     """
     records = history.read(archive, window, topic)
     found, counts = violations(records, terms)
@@ -211,7 +215,7 @@ def _with_days(found: DataFrame, window: arguments.Window) -> DataFrame:
 
 
 def read_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
-    """Return the arguments. Raises SystemExit (2) if they are bad."""
+    """Parse *argv*, by default the process's arguments. Raises SystemExit (2) if an argument is bad."""
     parser = arguments.parser("audit", (__doc__ or "").partition("\n\n")[0], lookback_days=3)
     parser.add_argument("--topic", type=arguments.path_part, help="only this topic")
     parser.add_argument(
@@ -240,9 +244,9 @@ def read_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Audit a window. Return 0 if no promise was broken, else 1.
+    """Audit a window. Return 1 if a promise was broken, 3 if nothing was checked, else 0.
 
-    Return 3 if no delivery was checked, and ``--nothing-judged`` is ``fail``.
+    With ``--nothing-judged pass``, return 0 instead of 3.
     """
     given = read_arguments(argv)
     window, subject = given.window, given.subject

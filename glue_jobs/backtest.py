@@ -48,7 +48,7 @@ class BacktestComparison:
 
 
 def evaluate(filter: CompiledFilter, seen: Seen) -> bool | None:
-    """Return whether a filter matches; None if its evaluation fails, which counts as no match."""
+    """Return whether *filter* matches the message *seen*; None if the evaluation fails, which counts as no match."""
     try:
         return filter.evaluate(seen) is True
     except FilterEvaluationError:
@@ -138,7 +138,11 @@ def _sample(row: Any, candidate: Filter, current: Filter) -> dict[str, Any]:
 
 
 def count_all(messages: DataFrame, candidates: Sequence[tuple[str, Filter]]) -> tuple[list[dict[str, Any]], DataFrame]:
-    """Return the counts of each candidate (matches, failures, missing verdicts), and a table of the counts by hour."""
+    """Return the counts of each candidate, and a table of the counts by hour.
+
+    ``matched``, ``failed`` and ``unjudged`` are numbers of messages: matched, with a failed evaluation, without a
+    verdict.
+    """
     filters = FilterSet.of([each for _, each in candidates])
     hours = materialise(filter_sets.matches(messages, filters))
     sums = ("matched", "failed", "unjudged")
@@ -204,7 +208,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def read_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
-    """Return the arguments. Raises SystemExit (2) if they are bad."""
+    """Parse *argv*, by default the process's arguments. Raises SystemExit (2) if an argument is bad."""
     parser = _parser()
     given = arguments.parse(parser, argv)
     given.window = arguments.window(parser, given)

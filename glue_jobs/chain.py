@@ -25,10 +25,10 @@ class Job(Protocol):
     """The functions that the module of each job has."""
 
     def read_arguments(self, argv: Sequence[str] | None = None) -> Namespace:
-        """Return the arguments. Raises SystemExit (2) if they are bad."""
+        """Parse *argv*, by default the process's arguments. Raises SystemExit (2) if an argument is bad."""
 
     def main(self, argv: Sequence[str] | None = None) -> int:
-        """Run the job; return the exit code."""
+        """Run the job with *argv*, by default the process's arguments. Return the exit code."""
 
 
 JOBS: dict[str, Job] = {
@@ -73,7 +73,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def serve() -> int:
-    """Run one chain after another in one session until the input ends. An exception in a job ends the program, too."""
+    """Read chains from standard input, and run them in the same session. An exception in a job ends the program."""
     for line in sys.stdin:
         code = main(json.loads(line))
         if (session := SparkSession.getActiveSession()) is not None:

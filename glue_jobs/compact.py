@@ -51,8 +51,10 @@ LINES_SHOWN = 5
 class Compacted:
     """The result of a compaction for one kind of records.
 
-    *records* counts the records of the rewritten *days*, and *corrupt* the damaged lines. *removed_days* have no
-    records after a rebuild. *days_of_files* has the days of the records in each raw file that was read.
+    *days* have records in the files that were read, and *records* counts all records of these days. *duplicates* and
+    *conflicts* count dropped records, *conflicts* those that differ from the kept record of their id. *corrupt* counts
+    damaged lines. *removed_days* have no records after a rebuild. *days_of_files* has the days of each raw file's
+    records.
     """
 
     kind: RecordKind
@@ -73,7 +75,10 @@ class Compacted:
 
 @dataclass(frozen=True, slots=True)
 class ArrivalDay:
-    """The keys of the raw files that arrived on *day*, with their bytes, and the stored *ledger* of compacted files."""
+    """A day of arrival. *files* maps the keys of its raw files to their bytes.
+
+    *ledger* is the stored list of the compacted files among them; None if no compaction stored one.
+    """
 
     day: str
     files: Mapping[str, int]
@@ -102,12 +107,15 @@ class LostFilesError(RuntimeError):
 
 
 def ledger_key(kind: RecordKind, day: str) -> str:
-    """Return the key of a ledger. It lists the compacted files that arrived on *day*, with their records' days."""
+    """Return the key of the ledger of *day*.
+
+    A ledger lists the compacted files that arrived on one day, with the days of their records.
+    """
     return f"curated/{kind}/arrived/dt={day}.json"
 
 
 def first_arrival(day: str) -> str:
-    """Return the first day of arrival whose files may have records of *day*: the day before.
+    """Return the day before *day*. It is the first day of arrival whose files may have records of *day*.
 
     Firehose names a file by the arrival of its oldest record (firehose/latest/dev/s3-prefixes.html). So the last file
     of a day may have records of the next day's first minutes.
@@ -127,11 +135,11 @@ def list_arrived(objects: Objects, kind: RecordKind, days: Collection[str]) -> l
 
 
 def compact(archive: Archive, kind: RecordKind, arrival: arguments.Window, *, rebuild: bool = False) -> Compacted:
-    """Compact the new raw files that arrived in the window. Raises LostRaceError if another run wins at each attempt.
+    """Compact the new raw files that arrived in the window.
 
     With *rebuild*, write all curated days from the window's first day on, from raw files alone. Raw files of the day
     before are read, too (:func:`first_arrival`). If compacted raw files are gone, a rebuild writes nothing and raises
-    LostFilesError.
+    LostFilesError. Raises LostRaceError if other runs changed the same days during each of the attempts.
     """
     run = _Run(archive, archive.objects, kind, arrival, rebuild)
     return until_won(run.run, ATTEMPTS, lambda fault: print_progress(f"{kind}: {fault}"))
@@ -371,7 +379,7 @@ def _quarantine(archive: Archive, kind: RecordKind, days: Sequence[ArrivalDay]) 
 
 
 def read_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
-    """Return the arguments. Raises SystemExit (2) if they are bad."""
+    """Parse *argv*, by default the process's arguments. Raises SystemExit (2) if an argument is bad."""
     parser = arguments.parser("compact", (__doc__ or "").partition("\n\n")[0], lookback_days=1)
     text = "true: rebuild the days from all raw files of the first day and later (default: false)"
     parser.add_argument("--rebuild", type=arguments.truth, default=False, help=text)
@@ -381,7 +389,7 @@ def read_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Compact every kind of records. Return 0, or 1 if a file is unreadable or lost, or another run wins each time."""
+    """Compact every kind of records. Return 1 if a file is unreadable or lost, or if other runs interfere; else 0."""
     given = read_arguments(argv)
     window = given.window
     archive = Archive.at(open_session(given), given.archive)

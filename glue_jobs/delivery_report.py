@@ -33,10 +33,11 @@ ROWS_MAX = 100
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """The report's tables: *hours* by subscription and hour, *subscriptions*, and *accepted* by topic and hour.
+    """The tables of a report.
 
-    *failures* has the most frequent outcomes of failed attempts, *names* the name of each ordinal. *outcomes* has the
-    counts and all latencies by subscription and hour.
+    *hours* has a row for each subscription and hour, *subscriptions* one for each subscription. *accepted* has the
+    numbers of messages by topic and hour, *failures* the most frequent outcomes of failed attempts, and *names* the
+    name of each ordinal. *outcomes* is like *hours*, with all latencies instead of their quantiles.
     """
 
     hours: DataFrame
@@ -123,7 +124,7 @@ def hour_rows(tables: Tables) -> DataFrame:
 
 
 def read_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
-    """Return the arguments. Raises SystemExit (2) if they are bad."""
+    """Parse *argv*, by default the process's arguments. Raises SystemExit (2) if an argument is bad."""
     parser = arguments.parser("delivery_report", __doc__ or "", lookback_days=1)
     parser.add_argument("--topic", type=arguments.path_part, help="only this topic")
     parser.add_argument("--subscription", help="with --topic and --by: only this subscription")

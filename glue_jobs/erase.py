@@ -71,9 +71,9 @@ MESSAGES = RecordKind.MESSAGES
 
 @dataclass(frozen=True, slots=True)
 class MessageSelection:
-    """The messages to erase: those with *message_ids*, or those of *topic* with the property *name* = *value*.
+    """The messages to erase: those with *message_ids*, or those of *topic* with one property if there are no ids.
 
-    The latter were accepted before the instant *before* (ms).
+    The property *name* has the *value*, and the messages were accepted before the instant *before* (ms).
     """
 
     message_ids: tuple[str, ...] = ()
@@ -131,7 +131,10 @@ def not_yet(rows: Sequence[Any], others: Collection[str], now: int) -> dict[str,
 
 
 def matching_of(rows: DataFrame, filters: Mapping[str, list[history.FilterInForce]]) -> dict[str, list[str]]:
-    """Return the names of the filter versions that match each message, by record id. Later audits need these names."""
+    """Return the names of the filter versions that match each message, by the message's record id.
+
+    The erasure stores these names, because later audits need them. Names that an earlier erasure stored are included.
+    """
     shared = rows.sparkSession.sparkContext.broadcast(dict(filters))
 
     def judge(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -160,8 +163,8 @@ def rewrite_days(
 ) -> int:
     """Rewrite each day's messages by *change*, delete every replaced file, and return the number of deleted files.
 
-    *parts* are the parts that *change* removes from all messages. If another run replaces a day's files meanwhile, this
-    function rewrites the files of that run.
+    *parts* are the parts that *change* removes from all messages; the summaries of the new files name them. If another
+    run replaces a day's files meanwhile, this function rewrites the files of that run.
     """
     replaced = 0
     for day in days:
@@ -217,7 +220,7 @@ def erase_selected(rows: DataFrame, eraser: RequestedErasure) -> DataFrame:
 
 
 def erase_rows(rows: DataFrame, eraser: Eraser) -> DataFrame:
-    """Return *rows* with the contents that *eraser* selects erased: these columns are null, and hashes are added."""
+    """Return *rows* after the erasure. *eraser* decides what to erase. Erased columns are null; hashes are added."""
     schema = to_arrow_schema(rows.schema)
     shared = rows.sparkSession.sparkContext.broadcast(eraser)
 
@@ -236,8 +239,8 @@ def _erase_row(row: dict[str, Any], eraser: Eraser) -> dict[str, Any]:
 def raw_keys(archive: Archive, days: Sequence[str], message_ids: frozenset[str]) -> list[str]:
     """Return the keys of the raw files to rewrite for an erasure of messages that were accepted on *days*.
 
-    These are all files with records of *days*, by the ledgers of compaction. A file with a damaged line that contains
-    one of *message_ids* is returned, too. So is each uncompacted file, because it may have records of any day.
+    The ledgers of compaction list the files with records of *days*. A file with a damaged line that contains one of
+    *message_ids* is returned, too. So is each uncompacted file, because it may have records of any day.
     """
     if not days:
         return []
@@ -349,7 +352,7 @@ def _remove(objects: Objects, keys: Sequence[str], prefix: str) -> int:
 
 
 def preview_erasure(archive: Archive, eraser: RequestedErasure, days: Sequence[str]) -> dict[str, int]:
-    """Return the numbers of objects that an erasure would rewrite or delete."""
+    """Return the numbers of objects that an erasure would rewrite or delete, by place."""
     objects = archive.objects
     ids = archive.spark.createDataFrame([(each,) for each in eraser.matching], "record_id string")
     keys = raw_keys(archive, days, eraser.message_ids)
@@ -364,8 +367,8 @@ def preview_erasure(archive: Archive, eraser: RequestedErasure, days: Sequence[s
 def find_unfinished(objects: Objects, name: str) -> list[str]:
     """Return the names of the erasures, except *name*, whose last run did not end.
 
-    Only a run with the same arguments finishes such an erasure: the interrupted run may have erased the properties that
-    selected its messages, so another selection may find none.
+    Only a run with the same arguments finishes such an erasure. The interrupted run may have erased the properties that
+    selected its messages, so another selection may not find them.
     """
     keys = [key for key in objects.sizes("erasures/") if key.endswith("/record.json")]
     with ThreadPoolExecutor(AT_ONCE) as pool:
@@ -400,7 +403,7 @@ def _refusal(chosen: Sequence[Any], others: Collection[str], now: int) -> dict[s
 
 
 def read_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
-    """Return the arguments. Raises SystemExit (2) if they are bad."""
+    """Parse *argv*, by default the process's arguments. Raises SystemExit (2) if an argument is bad."""
     parser = arguments.parser("erase", (__doc__ or "").partition("\n\n")[0], lookback_days=1)
     parser.add_argument("--message", metavar="IDS", help="message ids, separated by commas")
     parser.add_argument("--topic", help="only messages of this topic that have the property")

@@ -52,7 +52,7 @@ def select_messages(messages: DataFrame, topic: str, first_at: int, end_at: int)
 
 
 def offer_of(row: Any) -> dict[str, Any]:
-    """Return a row of the archive as a message in the API's form, which is called an *offer* here."""
+    """Convert a row of the archive to a message in the API's form, which is called an *offer* here."""
     offer = {name: getattr(row, name) for name in FIELDS if getattr(row, name)} | json.loads(row.attributes or "{}")
     if row.body_is_text:
         offer["body"] = base64.b64decode(offer.pop("body_base64")).decode()
@@ -124,7 +124,7 @@ def preview(messages: DataFrame, filters: Sequence[CompiledFilter]) -> dict[str,
 
 
 def to_archived_message(offer: Mapping[str, Any]) -> ArchivedMessage:
-    """Return an offer in the form of the Python client."""
+    """Convert an offer to the form of the Python client."""
     from tagcast_client import ArchivedMessage, NewMessage
 
     octets = offer.get("body_base64")
@@ -153,7 +153,8 @@ class Pace:
 def poster(given: argparse.Namespace) -> Post:
     """Return a function that sends messages to the subscription in the arguments, at the rate in the arguments.
 
-    Each call has one idempotency key, so the client's retries publish nothing twice.
+    The function also takes an idempotency key. The client repeats a request with the same key, so no message is
+    published twice.
     """
     # Only a run that sends needs the client and its requirements.
     from tagcast_client import Client, SigV4
@@ -176,7 +177,8 @@ Offers = Callable[[Collection[str] | None], Iterator[dict[str, Any]]]
 class Chunk:
     """The message ids of one request. The chunk is stored before the request is sent, and again with the results.
 
-    *sent* is None before the results are known.
+    *sent*, *matched* and *refused* count messages; *matched* are sent messages that the subscription matched. *sent* is
+    None before the results are known.
     """
 
     number: int
@@ -189,8 +191,8 @@ class Chunk:
 def send(objects: Objects, post: Post, run_id: str, offers: Offers, most: int, total: int) -> dict[str, int]:
     """Send the messages that this run has not sent yet, an interrupted chunk first. Return the counts of the whole run.
 
-    A request has at most *most* messages. The progress is shown as a part of *total* messages. Raises LostRaceError if
-    another process works on the same run.
+    *offers* yields the messages. A request has at most *most* messages. Progress is shown as a part of *total*
+    messages. Raises LostRaceError if another process works on the same run.
     """
     with ThreadPoolExecutor(AT_ONCE) as pool:
         stored = [*pool.map(objects.read, objects.sizes(_chunk_key(run_id)))]
@@ -271,7 +273,7 @@ def _span(parser: argparse.ArgumentParser, given: argparse.Namespace) -> tuple[i
 
 
 def read_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
-    """Return the arguments. Raises SystemExit (2) if they are bad."""
+    """Parse *argv*, by default the process's arguments. Raises SystemExit (2) if an argument is bad."""
     parser = _parser()
     given = arguments.parse(parser, argv)
     given.span = _span(parser, given)

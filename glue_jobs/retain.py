@@ -38,7 +38,9 @@ DAYS_MIN = 7
 
 
 def until_of(days: Mapping[Part, int], now: int) -> dict[Part, str]:
-    """Return, for each part, the newest day whose messages lose it. A part with 0 *days* stays as long as its record.
+    """Return, for each part, the newest day whose messages lose the part. *days* are the whole days that a part stays.
+
+    A part with 0 days is left out; it stays as long as its record.
 
     >>> until_of({Part.BODY: 7, Part.PROPERTIES: 0}, arguments.moment("2026-11-20T03:10:00Z"))
     {<Part.BODY: 'body'>: '2026-11-12'}
@@ -58,7 +60,7 @@ def done_key(day: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PendingFiles:
-    """The files that arrived on one day, and the *pending* ones among them, which may have due parts."""
+    """The files that arrived on *day*. The *pending* ones among them may have due parts."""
 
     day: str
     files: tuple[str, ...]
@@ -100,7 +102,7 @@ def to_do(archive: Archive, until: Until) -> list[PendingFiles]:
 
 
 def due_days(archive: Archive, until: Until) -> list[Manifest]:
-    """Return the manifests of the days with due parts, whether or not the parts are erased already."""
+    """Return the manifests of the days with due parts. Days whose parts are erased already are included."""
     days = [day for day in archive.curated_days(MESSAGES) if due(until, day)]
     return [each for each in manifests.read(archive.objects, MESSAGES, days) if each.files]
 
@@ -108,7 +110,7 @@ def due_days(archive: Archive, until: Until) -> list[Manifest]:
 def curated_to_do(objects: Objects, days: Sequence[Manifest], until: Until) -> dict[str, list[Part]]:
     """Return the due parts of each day, without the days whose summary says that all due parts are erased.
 
-    The summary of a newly compacted day says nothing, because its files may have every part again.
+    The summary of a newly compacted day names no erased parts, because the day's files may have every part again.
     """
     with ThreadPoolExecutor(AT_ONCE) as pool:
         made = list(pool.map(lambda each: manifests.read_summary(objects, each), days))
@@ -169,7 +171,7 @@ def retain(archive: Archive, eraser: AgedErasure) -> dict[str, Any]:
 
 
 def read_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
-    """Return the arguments. Raises SystemExit (2) if they are bad."""
+    """Parse *argv*, by default the process's arguments. Raises SystemExit (2) if an argument is bad."""
     parser = arguments.parser("retain", (__doc__ or "").partition("\n\n")[0], lookback_days=1)
     for name, part in {"--bodies-days": Part.BODY, "--properties-days": Part.PROPERTIES}.items():
         text = f"delete them after N days, at least {DAYS_MIN}; 0 (default) keeps them as long as their records"

@@ -33,7 +33,7 @@ WRITTEN = ("settings.py", "models.py", "_async/operations.py", "_sync/*.py")
 
 
 def write_all(package: Path) -> None:
-    """Write all generated files into *package*, a folder."""
+    """Write all generated files into the folder *package*."""
     places = (HERE / "openapi.json", HERE.parents[1] / "docs/openapi.json")  # In a source distribution, in a checkout.
     document = next(place for place in places if place.exists())
     openapi_source.write(json.loads(document.read_text("utf-8")), package)
@@ -41,7 +41,7 @@ def write_all(package: Path) -> None:
 
 
 def write_sync(package: Path) -> None:
-    """Write the folder `_sync` of *package* from its folder `_async`."""
+    """Write the folder `_sync` of *package* from its folder `_async`. Names lose their prefix ``Async``."""
     sources = sorted((package / "_async").glob("*.py"))
     names = {name for source in sources for name in re.findall(r"\bAsync\w+", source.read_text("utf-8"))}
     words = WORDS | {name: name.removeprefix("Async") for name in names}
@@ -53,7 +53,7 @@ class BuildHook(BuildHookInterface):  # type: ignore[type-arg]
     """Writes the generated files before a wheel is built, including an editable wheel."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Write the files, and add them to the build, because git ignores them."""
+        """Write the generated files and add them to the build. hatch leaves out files that git ignores."""
         write_all(Path(self.root) / "tagcast_client")
         build_data["artifacts"] += [f"tagcast_client/{name}" for name in WRITTEN]
 

@@ -80,7 +80,7 @@ from typing import Any, Literal, NotRequired, TypedDict, Unpack
 
 
 def write(document: Schema, package: Path) -> None:
-    """Write the modules into *package*, a folder."""
+    """Write the modules into the folder *package*. *document* is the API's document."""
     modules = Modules(document)
     operations = modules.operations()
     for name in USED_BY_HAND:
@@ -109,17 +109,17 @@ def docstring(text: str, margin: str = "    ") -> str:
 
 
 def without_null(kind: str) -> str:
-    """Return an annotation without its None."""
+    """Return the annotation *kind* without its ``| None``."""
     return kind.removesuffix(" | None")
 
 
 def sent_value(name: str, schema: Schema) -> str:
-    """Return the expression with which a method sends the value of the argument with this *name*."""
+    """Return the Python expression for the value that a method sends for its argument *name*."""
     return f"instant({name}) if {name} else None" if schema.get("format") in INSTANTS else name
 
 
 class Modules:
-    """Builds the text of the client's modules from a document. A class is written when another part refers to it."""
+    """Builds the text of the client's modules from a document. Only classes that another part refers to are written."""
 
     def __init__(self, document: Schema) -> None:
         self.document = document
@@ -143,7 +143,10 @@ class Modules:
         return name
 
     def annotation(self, schema: Schema, place: str) -> str:
-        """Return the annotation of a value. *place* is `answer`, `argument`, or `form` (in a TypedDict)."""
+        """Return the annotation of a value with this *schema*.
+
+        *place* is `answer`, `argument`, or `form` (in a TypedDict).
+        """
         if "$ref" in schema:
             named = schema["$ref"].rpartition("/")[2]
             if "oneOf" not in self.schemas[named]:
@@ -214,7 +217,7 @@ class Modules:
         return f"{without_null(kind)} | None = {'field(default=None, repr=False)' if is_secret else 'None'}"
 
     def flatten(self, schema: Schema) -> dict[str, Any]:
-        """Return a property merged with its reference, the parts of its `allOf`, and its only choice besides null."""
+        """Return a property's schema merged with its reference, its `allOf` parts, and its only choice besides null."""
         choices = [each for each in schema.get("anyOf", schema.get("oneOf", ())) if each.get("type") != "null"]
         parts = [*schema.get("allOf", ()), *(choices if len(choices) == 1 else ())]
         parts += [self.schemas[schema["$ref"].rpartition("/")[2]]] if "$ref" in schema else []
@@ -317,7 +320,7 @@ class Modules:
 
 
 class Arguments:
-    """The arguments of a method: path parameters and required values are positional, all other arguments keywords."""
+    """The arguments of a method. Path parameters and required values are positional, all other arguments keywords."""
 
     def __init__(self, modules: Modules, path_parameters: list[str]) -> None:
         self._modules = modules
@@ -327,7 +330,7 @@ class Arguments:
         self.help: list[str] = []
 
     def add(self, name: str, schema: Schema, *, is_required: bool) -> None:
-        """Add an argument: positional if *is_required*, otherwise a keyword."""
+        """Add an argument. It is positional if *is_required*, otherwise a keyword."""
         kind = self._modules.annotation(schema, "argument")
         if is_required:
             self._positional.append(f"{name}: {kind}")

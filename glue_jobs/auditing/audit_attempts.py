@@ -92,8 +92,8 @@ def limits(entries: DataFrame, policies: DataFrame, interventions: DataFrame, te
 def attempts(deliveries: DataFrame, entries: DataFrame) -> DataFrame:
     """Return the recorded attempts of entries that were in a backlog: (entry, attempt, at, place, waited_first).
 
-    ``place`` is the position in the backlog. ``waited_first`` is true if the entry had this position before its first
-    attempt.
+    ``place`` is the position in the backlog, null if the attempt ended the entry. ``waited_first`` is true if the entry
+    had this position before its first attempt.
     """
     waits = deliveries.where((sql.col("state") == EntryState.BLOCKED.value) & sql.col("removed_by").isNull())
     place = sql.col("position").cast("decimal(20,0)")
@@ -146,10 +146,10 @@ def find_early(
 ) -> tuple[DataFrame, DataFrame]:
     """Return the gaps that are too short, as violations, and all gaps that were checked.
 
-    A gap between two attempts is too short if it is shorter than the policy's shortest wait, without an intervention
-    between the attempts. Under INDEPENDENT_RETRY all entries are checked, otherwise only the heads of lanes. An entry
-    is certainly the head from its second attempt on, and at position 0 of a new backlog. Under BACKOFF_RETRY, an entry
-    that waited in the backlog before its first attempt is also the head.
+    *delays* has each policy's shortest waits. A shorter gap between two attempts is a violation, unless an intervention
+    lies between the attempts. Under INDEPENDENT_RETRY all entries are checked, otherwise only the heads of lanes. An
+    entry is certainly the head from its second attempt on, and at position 0 of a new backlog. Under BACKOFF_RETRY, an
+    entry that waited in the backlog before its first attempt is also the head.
     """
     valid = (sql.col("valid_from") <= sql.col("next_at") + terms.blur_ms) & (
         sql.col("valid_to") >= sql.col("at") - terms.blur_ms
@@ -192,7 +192,7 @@ def find_unrequested(
 ) -> DataFrame:
     """Return violations: cancelled entries without a deletion of their subscription or an intervention on its lane.
 
-    An entry that a filter function ended is also a violation if its subscription never had a filter function.
+    Entries that a filter function ended are violations, too, if their subscription never had a filter function.
     """
     removed = subscriptions.where("part = 'removed'").select(*LANE, "changed_at")
     removed = removed.union(lanes.where(sql.col("state") == LaneState.REMOVED.value).select(*LANE, "changed_at"))

@@ -23,7 +23,7 @@ ENDS = tuple(state.value for state in EntryState if state.is_terminal)
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """The terms of an audit: the archive is complete up to *as_of* (ms since 1970), and clocks may differ by *skew_ms*.
+    """The terms of an audit. The archive is complete up to *as_of* (ms since 1970), and clocks may differ by *skew_ms*.
 
     *time_scale* is the factor by which the audited stack shortens all waits.
     """
@@ -34,7 +34,7 @@ class Terms:
 
     @property
     def over_before(self) -> int:
-        """The instant (ms) before which a message must have expired, so that all its deliveries must have an end."""
+        """If a message expired at this instant (ms) or before, each of its deliveries must have an end."""
         return self.as_of - round(ENDED_WITHIN_MS / min(self.time_scale, 60.0))
 
     @property
@@ -65,8 +65,8 @@ def _end_number() -> Column:
 def entries(messages: DataFrame, deliveries: DataFrame) -> DataFrame:
     """Return one row for each entry (message and ordinal) in the records *messages* or *deliveries*.
 
-    An entry has ``matched`` = 1 if the record of its message lists its ordinal, or if it is a late entry. Both kinds of
-    records are grouped together instead of joined, so that Spark shuffles fixed-width columns only once.
+    ``matched`` is 1 if the record of the message lists the ordinal, or if the entry is a late entry; otherwise it is
+    null. Both kinds of records are grouped instead of joined, so that Spark shuffles fixed-width columns only once.
     """
     matched = messages.select(
         "topic", "message_id", sql.explode("matched").alias("ordinal"), "accepted_at", "expires_at"
@@ -126,12 +126,11 @@ def _by_entry(together: DataFrame) -> DataFrame:
 
 
 def find_unusual(entries: DataFrame, closed_hours: DataFrame, terms: Terms) -> DataFrame:
-    """Return the entries that could break a promise, each with ``usual`` 0, and one row that counts all others.
+    """Return the entries that could break a promise, each with ``usual`` 0, and one row for all usual entries.
 
-    The ``usual`` of this row is their number.
-
-    A usual entry matched, its only attempt delivered it between acceptance and expiry, and its lane was open in the
-    hour of its first round. *closed_hours* has the hours in which lanes were closed. Usual entries need no other check.
+    In this row, ``usual`` is the number of usual entries, which need no other check. A usual entry matched, its only
+    attempt delivered it between acceptance and expiry, and its lane was open in the hour of its first round.
+    *closed_hours* has the hours in which lanes were closed.
     """
     closed = closed_hours.select("topic", "ordinal", "hour").distinct().withColumn("is_closed", sql.lit(True))
     hour = sql.floor(sql.col("round_at") / HOUR_MS)
@@ -188,8 +187,9 @@ def find_unexpected(entries: DataFrame, messages: DataFrame, deliveries: DataFra
 
 
 def counts(entries: DataFrame, usual: int, terms: Terms) -> dict[str, int]:
-    """Return the certificate's counts: entries by end, and open entries.
+    """Return the certificate's counts: the number of ``entries``, and the numbers by end.
 
+    ``within_life`` counts entries without an end that need none yet, ``waited`` ended entries that were in a backlog.
     *usual* is the number of delivered entries that are not in *entries* (:func:`find_unusual`).
     """
     matched = sql.col("matched") == 1

@@ -64,8 +64,8 @@ def _judge_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch
 def late_entries(messages: DataFrame, deliveries: DataFrame) -> DataFrame:
     """Return the entries added after acceptance, with the parts of their messages that filters read.
 
-    The entries are counted before they are joined with the messages. If they are few, Spark sends the entries to the
-    messages, and moves no bodies.
+    The entries are computed before the join, so Spark knows their number. If they are few, Spark sends the entries to
+    the messages, and moves no bodies.
     """
     columns = ("matched", "replay_of", "matching", "tags", "routing_key", "properties", *BODIES)
     gone = sql.map_keys("hashes").alias("gone")
@@ -76,7 +76,10 @@ def late_entries(messages: DataFrame, deliveries: DataFrame) -> DataFrame:
 
 
 def judge_late_entries(late: DataFrame, subscriptions: DataFrame) -> DataFrame:
-    """Return late entries with the ``verdict`` of the filter version that they name; null if it cannot be evaluated."""
+    """Return late entries with the column ``verdict``: whether the filter version that they name matches.
+
+    The verdict is false if the archive lacks this version, and null if the filter cannot be evaluated.
+    """
     filters = subscriptions.where("part = 'filter'")
     versions = filters.select(*LANE, sql.col("version").alias("filter_version"), "filter", "since")
     named = late.join(sql.broadcast(versions), [*LANE, "filter_version"], "left")
@@ -88,8 +91,8 @@ def find_wrong(late: DataFrame, subscriptions: DataFrame) -> DataFrame:
     """Return violations: late entries that their group did not request, or that their filter does not match.
 
     A group requests the messages that were accepted since its ``start_from``, by a publish that did not know the group.
-    A publish that knows the group evaluates its filter, and adds no late entry. A replay is only for the subscription
-    that it names.
+    A publish that knows the group evaluates the group's filter, and adds no late entry. A replay is only for the
+    subscription that it names.
     """
     made = subscriptions.where("part = 'filter'").groupBy(*LANE).agg(sql.min("since").alias("made_since"))
     first = sql.min_by("start_from", "version").alias("start_from")

@@ -53,7 +53,10 @@ def _remember(cache: dict[Key, frozenset[int]], key: Key, places: frozenset[int]
 
 
 class TopicFilters:
-    """All filter versions of a topic in one index. :meth:`in_force` selects the filters of one topic version."""
+    """All filter versions of a topic in one index. :meth:`in_force` selects the filters of one topic version.
+
+    Methods return the indices of filter versions in *filters*. *known* has the parts of a message that filters read.
+    """
 
     def __init__(self, filters: Sequence[FilterInForce]) -> None:
         self.filters = filters
@@ -80,7 +83,7 @@ class TopicFilters:
         self._to_audit: dict[tuple[int, int, int], frozenset[int]] = {}
 
     def matching(self, known: Known) -> tuple[int, ...]:
-        """Return the indices of all filter versions that match the message. Verdicts on bodies are not cached."""
+        """Return the indices of all filter versions that match the message. A verdict on a body is not cached."""
         known = self.read_of(known)
         if known[3] is not None:
             return self._index.match(message_of(known)).ordinals
@@ -96,11 +99,14 @@ class TopicFilters:
         return known if self.reading_bodies else (*known[:3], None)
 
     def unread(self, known: Known) -> frozenset[int]:
-        """Return the indices of the filters without a verdict: unreadable, or reading a body that *known* lacks."""
+        """Return the indices of the filters that have no verdict on the message.
+
+        This release cannot read these filters, or they read the body and *known* has no body.
+        """
         return self.unreadable | self.reading_bodies if known[3] is None else self.unreadable
 
     def reading(self, parts: Collection[str]) -> frozenset[int]:
-        """Return the indices of the filters that read one of these parts of a message."""
+        """Return the indices of the filters that read one of the *parts* of a message."""
         known = frozenset(parts)
         if known not in self._reading:
             self._reading[known] = frozenset(p for p, read in self._reads.items() if not read.isdisjoint(known))
@@ -112,8 +118,8 @@ class TopicFilters:
         """Return the indices of the filters whose verdict on a message an audit may need.
 
         These filters were in force at the topic's *version*. Younger filters are included, too, because a new group
-        gets late entries while the message lives. If a subscription was deleted an hour before the acceptance, its
-        filter is included only if its ordinal is in *matched*.
+        gets late entries while the message lives. The filter of a subscription that was deleted over an hour before the
+        acceptance is included only if *matched* has the subscription's ordinal.
         """
         removed = self.removed_before(accepted_at - HOUR_MS)
         key = (version, len(removed), bisect_right(self._changes, expires_at + HOUR_MS))
@@ -132,8 +138,8 @@ class TopicFilters:
         """Return the names of the filters to record when the parts *going* of a message are erased.
 
         A filter in *audited* is recorded if it reads one of these parts and matches the message. A name begins with
-        ``?`` if the filter cannot be evaluated. Filters that read a part in *gone*, which was erased earlier, are left
-        out, because that erasure recorded them.
+        ``?`` if the filter cannot be evaluated. *gone* has the parts that were erased earlier. Filters that read one of
+        those are left out, because the earlier erasure recorded them.
         """
         places, unread = (self.reading(going) & audited) - self.reading(gone), self.unread(known)
         matching = places.intersection(self.matching(known)) - unread
@@ -144,7 +150,7 @@ class TopicFilters:
     ) -> tuple[Collection[int], frozenset[int]]:
         """Return the indices of the filters that match, and of the filters whose verdict is unknown.
 
-        For filters that read erased parts (*gone*), the recorded *names* decide.
+        *gone* has the erased parts. For filters that read one of them, the recorded *names* decide (:meth:`names_of`).
         """
         if not gone:
             return self.matching(known), self.unread(known)
@@ -167,8 +173,8 @@ class TopicFilters:
     def find_outdated(self, version: int, accepted_at: int) -> Sequence[int]:
         """Return the ordinal of a filter that is newer than the topic's *version*, but was an hour old at acceptance.
 
-        Return an empty sequence without such a filter. A publish reads the version at most minutes before it accepts a
-        message, so such a filter was wrongly not evaluated.
+        The result is empty if no filter is. A publish reads the version at most minutes before it accepts a message. So
+        the publish should have evaluated such a filter.
         """
         place = bisect_right(self._since, version)
         return [
@@ -189,7 +195,7 @@ class TopicFilters:
 
 
 class FiltersByTopic(dict[str, TopicFilters]):
-    """The filters of each topic. Their index is built on first use; a topic without filters gets an empty index."""
+    """The filters of each topic. A topic's index is built on first use; a topic without filters gets an empty index."""
 
     def __init__(self, filters: Mapping[str, Sequence[FilterInForce]]) -> None:
         super().__init__()

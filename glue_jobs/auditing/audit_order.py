@@ -28,7 +28,8 @@ def backlog(entries: DataFrame, deliveries: DataFrame, lanes: DataFrame, terms: 
     """Return the entries that joined the backlog of an ordered lane: (entry, place, stood_at, tried_at, pending_until).
 
     ``place`` is the position in the backlog. The other columns are instants in ms: the entry joined the backlog at
-    ``stood_at``, had its next attempt at ``tried_at``, and ended at ``pending_until``.
+    ``stood_at``, had its next attempt at ``tried_at``, and was surely pending until ``pending_until``. ``tried_at`` is
+    null if the entry had no attempt in the backlog.
     """
     waits = deliveries.where((sql.col("state") == EntryState.BLOCKED.value) & sql.col("removed_by").isNull())
     place = sql.col("position").cast("decimal(20,0)")
@@ -88,9 +89,10 @@ def find_out_of_order(backlog: DataFrame, closed: DataFrame, terms: Terms) -> Da
 
 
 def closed_hours(closed: DataFrame, window: arguments.Window) -> DataFrame:
-    """Return a row for each interval in *closed*, and each ``hour`` of the interval in which messages may be pushed.
+    """Return the intervals in *closed*, repeated for each ``hour`` that they touch. Hours are counted since 1970.
 
-    Only messages of the window count. Hours are counted since 1970.
+    The hours reach from the window's beginning to the longest life of a message after its end. The window's messages
+    are pushed in no other hour.
     """
     begins = sql.greatest("begins_at", sql.lit(window.first_at))
     until = sql.least("ends_at", sql.lit(window.end_at + LIFE_MS))
@@ -102,7 +104,8 @@ def find_overtaken(entries: DataFrame, hours: DataFrame, policies: DataFrame, te
     """Return violations: entries that a first round delivered while their lane was closed, under any strategy.
 
     A first round reads the lanes after it begins, so it pushes nothing to a lane that was closed before. Under
-    INDEPENDENT_RETRY a round may push to a lane that has lost contact. Such a lane opens when its worker ends its run.
+    INDEPENDENT_RETRY a round may push to a lane that has lost contact. Such a lane opens at the end of its worker's
+    run. So under this strategy, pushes in the last two minutes before the lane opens are no violations.
     """
     direct = entries.where(end_is(EntryState.DELIVERED) & sql.col("round_at").isNotNull())
     direct = direct.withColumn("hour", sql.floor(sql.col("round_at") / HOUR_MS))

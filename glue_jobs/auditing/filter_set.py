@@ -26,8 +26,9 @@ LISTED_MAX = 1000
 class FilterSet:
     """Candidate filters, numbered from 0, and the parts of a message that they can read.
 
-    *reading* maps each part to the numbers of the filters that read it. *reading_bodies* has the numbers of the filters
-    that read bodies.
+    The filters name the *tags* and *properties*; with *reads_all_tags* they may read other tags, too. *reading* maps
+    each part to the numbers of the filters that read it. *reading_bodies* has the numbers of the filters that read
+    bodies.
     """
 
     filters: tuple[CompiledFilter, ...]
@@ -73,7 +74,10 @@ class FilterSet:
         return cls(compiled, frozenset(tags), names, keys, every, reading[Part.BODY], reading)
 
     def find_unjudged(self, content: bytes | None, gone: Iterable[str]) -> frozenset[int]:
-        """Return the numbers of the filters that read a part in *gone*, or the body if *content* is None."""
+        """Return the numbers of the filters that get no verdict on a message.
+
+        They read an erased part (*gone*), or they read bodies and the message's *content* is None.
+        """
         missing = [self.reading_bodies] if content is None else []
         return frozenset().union(*missing, *(self.reading[Part(part)] for part in gone))
 
@@ -104,7 +108,8 @@ class FilterSet:
     ) -> Seen:
         """Return a message with the parts that the filters can read.
 
-        *texts* are the values of *properties*, in their order. A value is None if the message lacks the property.
+        *texts* are the values of *properties*, in their order. A value is None if the message lacks the property. *key*
+        is the routing key and *content* the body; both may be None.
         """
         pairs = zip(self.properties, texts or (), strict=False)
         return Seen(tuple(tags or ()), key, {name: text for name, text in pairs if text is not None}, content)

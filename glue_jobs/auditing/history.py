@@ -29,7 +29,8 @@ class FilterInForce:
     """A version of a filter. It is in force for topic versions from *since* to before *until*.
 
     *filter* is JSON text; None matches everything. *removed_at* is the instant (ms) at which the subscription was
-    deleted, or None. The archive records no topic version for a deletion.
+    deleted; None if the subscription exists. The archive records no topic version for a deletion. *changed_at* is the
+    instant of this *version*.
     """
 
     ordinal: int
@@ -59,7 +60,10 @@ class FilterInForce:
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """The curated (compacted) records that a report or an audit of *window* reads. Deliveries have the topic's name."""
+    """The curated (compacted) records that a report or an audit of *window* reads.
+
+    *deliveries* always have the topic's name, although stored records of backlogs have only its id.
+    """
 
     window: arguments.Window
     messages: DataFrame
@@ -110,9 +114,9 @@ def filters_in_force(subscriptions: DataFrame, judged_from: int = 0) -> dict[str
 
 
 def policies(subscriptions: DataFrame) -> DataFrame:
-    """Return each version of each subscription's retry settings, which is valid from ``valid_from`` to ``valid_to``.
+    """Return each version of each subscription's retry settings. It is valid from ``valid_from`` to ``valid_to``.
 
-    Equal settings have the same ``policy``. For a group (``is_pulled``) only the number of retries counts.
+    ``policy`` is a text that equal settings share. For a group (``is_pulled``) only the number of retries counts.
     """
     settings = subscriptions.where("part = 'settings'")
     following = sql.lead("changed_at", 1, FOREVER).over(Window.partitionBy(*LANE).orderBy("version"))
@@ -136,8 +140,8 @@ def policies(subscriptions: DataFrame) -> DataFrame:
 def least_delays(policies: DataFrame, time_scale: float) -> DataFrame:
     """Return the shortest wait after each failed attempt under each policy: (policy, attempt, least_ms).
 
-    The waits are the core's, divided by *time_scale*. The rows of a policy end with its last retry, or when the sum of
-    its waits exceeds the longest life of a message.
+    The core computes the waits; they are divided by *time_scale*. The rows of a policy end with its last retry, or when
+    the sum of its waits exceeds the longest life of a message.
     """
     rows = list[tuple[str, int, int]]()
     distinct = policies.select("policy", "strategy", "max_retries", "interval_s", "interval_s_max").distinct()
@@ -156,10 +160,10 @@ def least_delays(policies: DataFrame, time_scale: float) -> DataFrame:
 
 
 def interventions(lanes: DataFrame) -> DataFrame:
-    """Return when inactive lanes got a new generation, and when lanes were suspended: (…, moved_at, state).
+    """Return the changes of lanes that cancel a planned attempt: (topic, ordinal, moved_at, state).
 
-    The cause is a person who retried, skipped, paused or resumed the lane, or a restart by the sweep. Each of these
-    cancels the planned attempt.
+    They are suspensions, and new generations of lanes that were not active. A new generation is written when a person
+    retries, skips, pauses or resumes a lane, or when the sweep restarts it. ``state`` is the lane's new state.
     """
     anew = sql.col("previous_state") != LaneState.ACTIVE.value
     anew = anew & (sql.col("generation") != sql.col("previous_generation"))

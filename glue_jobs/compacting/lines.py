@@ -51,14 +51,17 @@ def arrow_schema(kind: RecordKind) -> pa.Schema:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """The records of a file's lines, and the names of columns that the lines have but the schema lacks (*unknown*)."""
+    """The records of a file's lines. *unknown* has the names of columns that the lines have but the schema lacks."""
 
     records: pa.Table
     unknown: frozenset[str]
 
 
 def read_file(content: bytes, kind: RecordKind, *, zipped: bool) -> Read | None:
-    """Return the records of a raw file; None if the file is truncated, is not gzip, or has an unusual line."""
+    """Return the records of a raw file, or None if this reader cannot parse the file.
+
+    Such a file is truncated, is *zipped* but not gzip, or has a line in an unusual form.
+    """
     try:
         found = [_read(block, kind) for block in _blocks(content, zipped)]
     except OSError:

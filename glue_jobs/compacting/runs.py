@@ -71,7 +71,7 @@ class Source:
 def read_sources(opened: Callable[[], Objects], sources: Iterable[Source], kind: RecordKind, key: str) -> Iterator[Any]:
     """Read files and yield their chunks, in batches of the schema ``CHUNKS``.
 
-    *opened* opens the archive. Messages of raw files get salts, which are derived from *key*.
+    *opened* opens the archive. *key* is the archive's key, from which messages of raw files get their salts.
     """
     return _in_runs(_read(opened(), sources, kind), kind, key)
 
@@ -126,7 +126,10 @@ def _in_runs(read: Iterable[Any], kind: RecordKind, key: str) -> Iterator[Any]:
 
 
 def sorted_runs(records: pa.Table, kind: RecordKind, key: str) -> Iterator[Any]:
-    """Sort raw *records* by day and ``record_id``, and yield them in chunks."""
+    """Sort raw *records* by day and ``record_id``, and yield them in chunks.
+
+    Messages get salts, which are derived from *key*, the archive's key.
+    """
     if kind is RecordKind.MESSAGES:
         place = records.schema.get_field_index("salt")
         salts = salts_of(key, records["record_id"].to_pylist(), records["hashes"].is_null().to_pylist())
@@ -343,8 +346,8 @@ def _unlike(one: pa.Table, other: pa.Table, start: int = 0) -> Iterator[int]:
 def choose_record(records: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
     """Return the index of the record to keep among several with one id, and the number of conflicts.
 
-    The record with the most erased parts is kept. The choice does not depend on the order of *records*. Each other
-    record with another content is a conflict, unless one of the two has erased parts.
+    The record with the most erased parts is kept. The choice does not depend on the order of *records*. Among the
+    records without erased parts, each distinct content after the first is a conflict.
     """
     texts = [_text_of(each) for each in records]
     order = sorted(range(len(records)), key=lambda place: (-len(records[place].get("hashes") or ()), texts[place]))

@@ -65,7 +65,7 @@ _SCOPES: Mapping[PatternScope, frozenset[Part]] = {
 def compile_archived(filter: Mapping[str, object] | None) -> CompiledFilter | None:
     """Compile a filter of the archive. Return None if this release cannot read it.
 
-    The service may be newer than the jobs, which are installed by another command, and the archive may be older.
+    The service may be newer than the jobs, because another command installs the jobs. The archive may be older.
 
     >>> compile_archived({"kind": "of a later release"}) is None
     True
@@ -137,7 +137,7 @@ def salts_of(key: str, record_ids: Iterable[str], are_whole: Iterable[bool]) -> 
 
 
 def hashes_of(record: Mapping[str, Any]) -> dict[str, str]:
-    """Return the hash of each part that the record has, or had before an erasure. The record's leaf has the hashes."""
+    """Return the hash of each part that the record has, or had before an erasure. The Merkle leaf has these hashes."""
     found = dict(record.get("hashes") or {})
     for part, names in COLUMNS.items():
         value = compact_json({name: record.get(name) for name in names})
@@ -153,7 +153,7 @@ def _part_salt(record: Mapping[str, Any], part: str) -> str:
 
 
 def forget_parts(record: Mapping[str, Any], parts: Collection[Part], **marks: Any) -> dict[str, Any]:
-    """Return a record with the hashes of *parts* instead of the parts; *marks* are columns to set.
+    """Return *record* with the hashes of *parts* instead of the parts. *marks* are values of columns to set.
 
     Salts of remaining parts stay; salts of erased parts are deleted. A record keeps the name of its first erasure. A
     repeated call changes nothing.
@@ -171,7 +171,7 @@ def forget_parts(record: Mapping[str, Any], parts: Collection[Part], **marks: An
 
 
 def hash_columns() -> list[Column]:
-    """Return the hash of each part like :func:`hashes_of`, computed by Spark; null for a part that never existed."""
+    """Return a Spark column for each part with the hash of :func:`hashes_of`; null if the record never had the part."""
     found = []
     for part in sorted(Part):
         value = sql.to_json(sql.struct(*COLUMNS[part]))

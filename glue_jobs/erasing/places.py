@@ -46,12 +46,12 @@ def arrival_day(key: str) -> str:
 
 @dataclass(frozen=True)
 class Eraser(ABC):
-    """Erases contents of records, and of lines with records. *key* is the key of the archive, for salts."""
+    """Erases contents of messages, in records and in lines with records. *key* is the archive's key, for salts."""
 
     key: str
 
     def can_change(self, line: str) -> bool:
-        """Return False if the erasure certainly leaves the line unchanged. To save time, such lines are not parsed."""
+        """Return whether *line* may have contents to erase. If False, the line stays as it is, without being parsed."""
         return True
 
     @abstractmethod
@@ -123,7 +123,7 @@ def _line_of(record: Mapping[str, Any]) -> str:
 
 
 def decode_failed(line: str) -> tuple[dict[str, Any], str | None]:
-    """Return an error of Firehose (a line of JSON), and the text of the record that Firehose did not deliver.
+    """Parse an error of Firehose, a *line* of JSON. Return the error, and the text of the undelivered record.
 
     The record is decoded from base64, and unpacked if it is compressed. If *line* is unreadable, return {} and None.
 
@@ -201,10 +201,11 @@ def _pack(texts: Iterable[str], before: bytes) -> bytes:
 
 
 def rewrite_object(objects: Objects, key: str, change: Callable[[str, str], str]) -> bool:
-    """Rewrite one object by *change*; return whether it changed. Raises LostRaceError.
+    """Rewrite the object *key* by *change*. Return whether the object changed; False if it does not exist.
 
     *change* gets the object's key and a block of its lines, and returns the new lines. The object's former versions are
-    deleted in any case, because an interrupted run may have left them. Raises DamagedObjectError if it is unreadable.
+    deleted in any case, because an interrupted run may have left them. Raises LostRaceError if another run writes the
+    object meanwhile, and DamagedObjectError if the object is unreadable.
     """
     stored = objects.read(key)
     if stored is None:
@@ -220,8 +221,8 @@ def rewrite_object(objects: Objects, key: str, change: Callable[[str, str], str]
 def name_of_subject(key: str, customer: str) -> str:
     """Return the suffix of the folder of a certificate about one *customer*, a property as NAME=VALUE.
 
-    The suffix is a hash with the archive's *key*, so that a reader cannot test guessed names of customers. It begins
-    with a dot, because the name of a topic, which may stand before the suffix, has no dot.
+    The suffix is a hash with the archive's *key*, so that a reader cannot test guessed names of customers. A topic's
+    name may stand before the suffix. Topic names have no dot, so the suffix begins with one.
     """
     return f".of_{sha256(f'{key}{customer}'.encode()).hexdigest()[:12]}"
 

@@ -84,7 +84,7 @@ def now_ms() -> int:
 
 
 def parser(job: str, description: str, lookback_days: int) -> argparse.ArgumentParser:
-    """Return the parser of a job, with the arguments of all jobs. *lookback_days* is the default of its option."""
+    """Return the parser of a job, with the options of all jobs, such as ``--lookback-days`` with its default."""
     made = argparse.ArgumentParser(prog=job, description=description, allow_abbrev=False)
     made.set_defaults(job=job, default_lookback_days=lookback_days)
     text = "s3://BUCKET, s3a://BUCKET or a folder"
@@ -106,9 +106,9 @@ def _endpoint() -> str | None:
 
 
 def parse(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> argparse.Namespace:
-    """Return the arguments. An unknown argument is an error. On Glue it is an error only if it looks mistyped.
+    """Parse *argv*, by default the process's arguments. Raises SystemExit if an argument is bad or unknown.
 
-    Raises SystemExit, like argparse.
+    Glue adds arguments of its own. So on Glue an unknown argument is an error only if it looks like a mistyped one.
     """
     given, unknown = parser.parse_known_args(argv)
     names = [each.partition("=")[0] for each in unknown if each.startswith("--")]
@@ -124,7 +124,10 @@ def parse(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> argpar
 
 
 def window(parser: argparse.ArgumentParser, given: argparse.Namespace, *, today_included: bool = False) -> Window:
-    """Return the window in *given*, or exit with an error. *today_included* extends a lookback by the current day."""
+    """Return the window in *given*, or exit with an error.
+
+    The window of ``--lookback-days`` ends with yesterday, or with today if *today_included*.
+    """
     forms = sum(
         (given.first is not None or given.end is not None, given.date is not None, given.lookback_days is not None)
     )
@@ -216,7 +219,7 @@ def moment(text: str) -> int:
 
 
 def property_of(parser: argparse.ArgumentParser, text: str) -> tuple[str, str]:
-    """Return name and value of ``--property``, or exit with an error."""
+    """Return name and value of *text*, the NAME=VALUE of ``--property``, or exit with an error."""
     name, equals, value = text.partition("=")
     if not (name and equals):
         parser.error("--property is NAME=VALUE")
@@ -224,7 +227,7 @@ def property_of(parser: argparse.ArgumentParser, text: str) -> tuple[str, str]:
 
 
 def truth(text: str) -> bool:
-    """Return the boolean in *text*. Glue cannot pass an argument without a value.
+    """Return the boolean in *text*. Glue passes no argument without a value, so a plain flag would not work.
 
     >>> truth("true"), truth("False")
     (True, False)

@@ -30,7 +30,7 @@ MADE = "_made.json"
 class GenerationSummary:
     """The content of a generation: number of records, bytes, and the parts that all its messages lack (*without*).
 
-    The job `retain` sets *without*. The next generation does not keep it, because a late record may have all parts.
+    The job `retain` sets *without*. A compaction does not keep *without*, because a late record may have all parts.
     *conflicts* counts the records that compactions of this day dropped, because the kept record of the same id differs.
     """
 
@@ -42,7 +42,10 @@ class GenerationSummary:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The keys of the curated files of one kind and day. *seen* is the stored manifest as read; None without one."""
+    """The curated files of one kind and day, as their stored manifest lists them. *files* are the files' keys.
+
+    *seen* is the stored manifest, for a conditional write. It is None if the day has no stored manifest.
+    """
 
     kind: RecordKind
     day: str
@@ -74,7 +77,7 @@ def manifest_key(kind: RecordKind, day: str) -> str:
 
 
 def read(objects: Objects, kind: RecordKind, days: Iterable[str]) -> list[Manifest]:
-    """Return the manifests of *days*. The manifest of a day without files is empty."""
+    """Return the manifests of *days*. A day without a stored manifest gets a manifest without files."""
 
     def one(day: str) -> Manifest:
         seen = objects.read(manifest_key(kind, day))
@@ -114,9 +117,10 @@ def swap(objects: Objects, root: str, before: Manifest, files: Sequence[str], ma
 
 @contextmanager
 def watch(objects: Objects, before: Sequence[Manifest]) -> Iterator[None]:
-    """Run a block; replace its error by LostRaceError if a manifest in *before* changed meanwhile.
+    """Run a block. Replace its error by LostRaceError if a manifest in *before* changed meanwhile.
 
-    The other writer may have deleted files that the block read or wrote, which caused the error.
+    The writer of the changed manifest may have deleted files that the block read or wrote, and so have caused the
+    error.
     """
     try:
         yield
@@ -132,7 +136,7 @@ def watch(objects: Objects, before: Sequence[Manifest]) -> Iterator[None]:
 
 
 def generation_at(now_ms: int) -> str:
-    """Return the name of a generation that begins now: the instant, and a random part.
+    """Return the name of a generation that begins at *now_ms*: the instant, and a random part.
 
     >>> generation_at(1_795_132_800_000)[:14]
     '1795132800000-'
@@ -159,7 +163,7 @@ def began_before(generation: str, at_ms: int) -> bool:
 
 
 def by_day(keys: Iterable[str]) -> dict[str, list[str]]:
-    """Return keys of files by the day of their folder.
+    """Group the keys of files by the day of their folder. Keys in other folders are left out.
 
     >>> by_day(["curated/lanes/data/7-a/dt=2026-11-20/f", "curated/lanes/data/7-a/_SUCCESS"])
     {'2026-11-20': ['curated/lanes/data/7-a/dt=2026-11-20/f']}
@@ -176,8 +180,8 @@ def former(objects: Objects, kind: RecordKind, days: Collection[str], begun_befo
     """Return the files that no manifest names, because their run was interrupted or a newer compaction replaced them.
 
     The result covers *days*, and all days with several generations. It leaves out generations that began at
-    *begun_before* or later, because a run may still write them. It also leaves out a day whose current generation began
-    at that time or later, because readers may still read the day's former generations.
+    *begun_before* (ms) or later, because a run may still write them. It also leaves out a day whose current generation
+    began at that time or later, because readers may still read the day's former generations.
     """
     generations: dict[str, dict[str, list[str]]] = {}
     for day, keys in by_day(objects.sizes(data_prefix(kind))).items():

@@ -16,7 +16,7 @@ IN_DRIVER = "spark.tagcast.rowsInDriver"
 
 
 def materialise(table: DataFrame) -> DataFrame:
-    """Return *table* for repeated use: its rows in the driver for a very small archive, else cached."""
+    """Return *table* in a form for repeated use: as rows in the driver for a very small archive, otherwise cached."""
     session: Any = table.sparkSession
     plan: Any = table._jdf
     if session.conf.get(IN_DRIVER, "false") == "true":

@@ -13,7 +13,10 @@ import pyarrow as pa
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The parts of a message that a filter may read; it fulfils the core's protocol ``FilterInput``."""
+    """The parts of a message that a filter may read. The class fulfils the core's protocol ``FilterInput``.
+
+    A *body* of None was not archived, or no filter reads it.
+    """
 
     tags: tuple[str, ...]
     routing_key: str | None
@@ -54,14 +57,16 @@ def tuples_of(column: pa.ListArray | pa.MapArray) -> list[tuple[Any, ...]]:
 
 
 def batch_of(rows: Sequence[tuple[Any, ...]], **types: str) -> pa.RecordBatch:
-    """Return *rows* as a batch of columns with these names and Arrow types."""
+    """Return *rows* as an Arrow batch. *types* maps the name of each column to its Arrow type."""
     columns = list(zip(*rows, strict=True)) or [()] * len(types)
     arrays = [pa.array(values, pa.type_for_alias(kind)) for values, kind in zip(columns, types.values(), strict=True)]
     return pa.RecordBatch.from_arrays(arrays, list(types))
 
 
 def body_of(text: str | None, encoded: str | None) -> bytes | None:
-    """Return a body from the two columns of the archive; None if it was not archived.
+    """Return a body from *text* and *encoded*, the archive's columns ``body`` and ``body_base64``.
+
+    The result is None if the body was not archived.
 
     >>> body_of("a", None), body_of(None, "AA=="), body_of(None, None)
     (b'a', b'\\x00', None)

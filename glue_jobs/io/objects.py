@@ -28,7 +28,7 @@ DELETED_AT_ONCE = 1000
 
 
 class UnreachableArchiveError(RuntimeError):
-    """The bucket or folder of an archive is unusable. The text is the remedy."""
+    """The bucket or folder of an archive is unusable. The error's text says what to do."""
 
 
 class LostRaceError(RuntimeError):
@@ -47,7 +47,7 @@ class DamagedObjectError(RuntimeError):
 
 @contextmanager
 def naming(key: str) -> Iterator[None]:
-    """Raise DamagedObjectError, which names the object *key*, instead of the errors of decoding its content."""
+    """Run a block that decodes the object *key*. Replace its errors by DamagedObjectError, which names the key."""
     try:
         yield
     except (ValueError, TypeError, LookupError, EOFError, OSError, zlib.error) as fault:
@@ -100,13 +100,16 @@ class Objects(Protocol):
         """Return an object, or None if it does not exist."""
 
     def write(self, key: str, content: bytes, seen: Stored | None) -> None:
-        """Write an object if it is unchanged since *seen*, or missing if *seen* is None. Raises LostRaceError."""
+        """Write an object if it is unchanged since it was read as *seen*. Otherwise raise LostRaceError.
+
+        If *seen* is None, write the object only if it does not exist.
+        """
 
     def replace(self, key: str, content: bytes) -> None:
         """Write an object unconditionally."""
 
     def sizes(self, prefix: str) -> dict[str, int]:
-        """Return the sorted keys that begin with *prefix*, with their bytes."""
+        """Return the keys that begin with *prefix*, in order, each with its size in bytes."""
 
     def remove(self, keys: Iterable[str]) -> None:
         """Delete objects; a versioned bucket keeps their content as former versions."""
@@ -117,12 +120,12 @@ class Objects(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FolderObjects:
-    """A folder as archive. A conditional write holds a lock, which is released even if its process dies."""
+    """A folder as archive. A conditional write holds a lock. The lock is released even if its process dies."""
 
     root: Path
 
     def read(self, key: str) -> Stored | None:
-        """Return the file's bytes, or None."""
+        """Return the file's bytes, or None if the file does not exist."""
         try:
             content = (self.root / key).read_bytes()
         except FileNotFoundError:
@@ -205,7 +208,7 @@ class BucketObjects:
     bucket: str
 
     def read(self, key: str) -> Stored | None:
-        """Get the object with its ETag, or None."""
+        """Get the object with its ETag, or None if the object does not exist."""
         try:
             found = self.client.get_object(Bucket=self.bucket, Key=key)
         except self.client.exceptions.NoSuchKey:
@@ -227,7 +230,7 @@ class BucketObjects:
         self.client.put_object(Bucket=self.bucket, Key=key, Body=content)
 
     def sizes(self, prefix: str) -> dict[str, int]:
-        """List all pages, without the markers of folders, which S3A and the console create."""
+        """Return the sizes from all pages of S3's list. Markers of folders (by S3A and the console) are left out."""
         pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=prefix)
         found = (each for page in pages for each in page.get("Contents", ()))
         return {each["Key"]: each["Size"] for each in found if not each["Key"].endswith("/")}
@@ -262,7 +265,7 @@ _AMAZONS = re.compile(r"(^|[./])amazonaws\.(com(\.cn)?|eu)(:\d+)?/?$")
 
 
 def own_endpoint(endpoint: str | None) -> str | None:
-    """Return the URL of an S3 that is not Amazon's; None lets the SDK find the endpoint of the region.
+    """Return the URL of an S3 that is not Amazon's. For Amazon's, return None, so the SDK finds the region's endpoint.
 
     Spark (SparkHadoopUtil, since 3.2) sets ``s3.amazonaws.com`` if neither endpoint nor region is configured.
 
@@ -306,7 +309,7 @@ See docs.aws.amazon.com/sdk-for-java/v1/developer-guide/credentials.html.
 
 
 def bucket_settings(uri: str) -> dict[str, str]:
-    """Return S3A settings that reach the bucket of *uri* like boto3 does, by the names of `S3A_NAMES`.
+    """Return the settings with which S3A reaches the bucket of *uri* like boto3 does. Their names are in `S3A_NAMES`.
 
     They are region, endpoint, and any credentials that Java's chain does not find, such as those of an SSO login. Such
     credentials are not renewed while the job runs. Raises UnreachableArchiveError.
@@ -347,7 +350,7 @@ def is_bucket(uri: str) -> bool:
 
 
 def root_of(uri: str) -> str:
-    """Return the root of an archive.
+    """Return the URI of an archive's root, without a slash at its end.
 
     The path of a folder is absolute, and not escaped, because Hadoop does not unescape paths.
 
@@ -362,7 +365,7 @@ def _folder(uri: str) -> Path:
 
 
 def check_folder(uri: str) -> None:
-    """Raise UnreachableArchiveError if *uri* is not a folder. A typo would otherwise seem an empty archive."""
+    """Raise UnreachableArchiveError if *uri* is not a folder. A mistyped name would look like an empty archive."""
     path = _folder(uri)
     if not path.is_dir():
         raise UnreachableArchiveError(f"{path} is not a folder: give s3://BUCKET or an existing folder.")

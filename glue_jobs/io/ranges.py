@@ -16,7 +16,7 @@ _MASK = 0xFFFFFFFF
 
 
 def in_ranges(rows: DataFrame, key: Column, bounds: Sequence[str]) -> DataFrame:
-    """Return *rows* with the column ``range``, each range of *key* in its own partition, in order.
+    """Return *rows* with the column ``range``. Each range of *key* has its own partition, in the order of the ranges.
 
     The first range ends before the first of the sorted *bounds*; each bound begins a further range.
     """
@@ -25,7 +25,7 @@ def in_ranges(rows: DataFrame, key: Column, bounds: Sequence[str]) -> DataFrame:
 
 
 def in_partitions(rows: DataFrame, number: Column, partitions: int) -> DataFrame:
-    """Return *rows* with the column ``range``, each row in the partition whose index is *number*."""
+    """Return *rows* with the column ``range``. Each row is in the partition with the index *number*."""
     tokens = list(islice(_tokens(partitions), partitions))
     token = sql.get(sql.array(*(sql.lit(each) for each in tokens)), number)
     return rows.withColumn(RANGE, token).repartition(partitions, RANGE)

@@ -17,10 +17,11 @@ _LARGEST = {"int": 1 << 31, "bigint": 1 << 63}
 
 
 def parse_lines(lines: DataFrame, kind: RecordKind) -> DataFrame:
-    """Return *lines* with the columns of *kind*, ``is_corrupt``, and ``unknown``: the names that the schema lacks.
+    """Return *lines* with the columns of *kind*, and with the columns ``is_corrupt`` and ``unknown``.
 
-    A corrupt line is not a JSON object, lacks a required column, or has a value of another type or an invalid instant.
-    Missing optional columns are null, because older writers did not have these columns.
+    ``unknown`` has the names in the line that the schema lacks. A corrupt line is not a JSON object, lacks a required
+    column, or has a value of another type or an invalid instant. Missing optional columns are null, because older
+    writers did not have these columns.
     """
     schema = SCHEMAS[kind]
     wide = StructType([*schema.fields, StructField(CORRUPT, StringType())])
@@ -34,7 +35,7 @@ def parse_lines(lines: DataFrame, kind: RecordKind) -> DataFrame:
 
 
 def record_of(line: str, kind: RecordKind) -> dict[str, Any] | None:
-    """Return the record of one line, with Spark's values, or None if the line is damaged.
+    """Return the record of one line, or None if the line is damaged. Values are converted as Spark converts them.
 
     Every line that is corrupt for :func:`parse_lines` is damaged here, too.
 
@@ -88,7 +89,7 @@ def _is_corrupt(kind: RecordKind) -> Column:
 
 
 def number_lines(lines: DataFrame) -> DataFrame:
-    """Return *lines* with their numbers in the file, from 1. One task reads a whole compressed file, in order."""
+    """Return *lines* with ``line_number``, the place in the file from 1. One task reads a compressed file in order."""
     placed = lines.withColumn("place", sql.monotonically_increasing_id())
     first = placed.groupBy("file").agg(sql.min("place").alias("first"))
     joined = placed.join(sql.broadcast(first), "file")

@@ -122,10 +122,11 @@ For tiny archives the driver holds the rows, too (:mod:`glue_jobs.io.materialise
 
 
 def suit(session: SparkSession, size_bytes: int) -> None:
-    """Set the number of partitions of a session for *size_bytes* of records, unless spark-submit was given a number.
+    """Tune a session for *size_bytes* of records: set the number of partitions of a shuffle.
 
     Spark does not reduce the partitions of a cached plan (see open_session). So with its default of 200 partitions each
-    shuffle would make 200 × 200 files.
+    shuffle would make 200 × 200 files. A number that spark-submit was given stays. On this machine, small archives also
+    get the settings ``SMALL``.
     """
     partitions = str(shuffle_partitions(size_bytes, session.sparkContext.defaultParallelism))
     if not str(session.sparkContext.master).startswith("local") or _is_submitted():

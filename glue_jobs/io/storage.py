@@ -38,7 +38,7 @@ def finish(summary: Mapping[str, object]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """Everything under *root*: s3://, s3a:// or a folder.
+    """Everything under *root*, the URI of a bucket (s3://, s3a://) or of a folder.
 
     Spark reads and writes tables; `objects` reads and writes single files.
     """
@@ -87,7 +87,7 @@ class Archive:
 
     @property
     def objects(self) -> Objects:
-        """Single files, and their conditional writes."""
+        """The single files of the archive, with conditional writes."""
         return self.opened()
 
     @property
@@ -109,7 +109,7 @@ class Archive:
         return present if days is None else [day for day in present if day in days]
 
     def records(self, kind: RecordKind, days: Collection[str] | None = None) -> DataFrame:
-        """Return the curated records of a kind, of *days* or of all days. A column that a file lacks is null."""
+        """Return the curated records of a kind. *days* of None means all days. A column that a file lacks is null."""
         return self.records_of(manifests.read(self.objects, kind, self.curated_days(kind, days)), kind)
 
     def records_of(self, found: Iterable[Manifest], kind: RecordKind) -> DataFrame:
@@ -128,14 +128,14 @@ class Archive:
         return {day: {key: sizes[key] for key in keys} for day, keys in manifests.by_day(sizes).items()}
 
     def write_days(self, table: DataFrame, *parts: str) -> None:
-        """Write *table*, divided into days by its column ``dt``. These days are replaced; other days stay."""
+        """Write *table* below *parts*, divided into days by its column ``dt``. These days are replaced; others stay."""
         writer = table.write.mode("overwrite").partitionBy("dt").option("compression", "zstd")
         writer.option("partitionOverwriteMode", "dynamic").parquet(self.uri(*parts))
 
     def keep_only(self, written: Iterable[str], affected: Iterable[str], *parts: str) -> list[str]:
         """Delete the folders of the *affected* days that are not in *written*; return the deleted days.
 
-        Spark's dynamic overwriting would leave the old rows of days without new rows.
+        Spark replaces only days that have new rows, so old rows of the other days would stay.
         """
         stale = sorted((set(affected) - set(written)) & set(self.days(*parts)))
         for day in stale:

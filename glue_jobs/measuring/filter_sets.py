@@ -35,7 +35,7 @@ def distinct_sets(messages: DataFrame, filters: FilterSet, *keys: str) -> DataFr
     """Return the number of messages with each distinct set of parts that *filters* read: (*keys, *READ, number).
 
     Tags that no filter names are dropped, so that there are fewer distinct sets. If a filter reads all tags, all tags
-    stay, in their order.
+    stay, in the message's order.
     """
     none = sql.array().cast("array<string>")
     tags = filters.tags_read()
@@ -93,7 +93,7 @@ def matches(messages: DataFrame, filters: FilterSet) -> DataFrame:
 
 
 def read_filters(text: str) -> list[tuple[str, Mapping[str, object] | None]]:
-    """Return the candidates of a file: a JSON object with name and filter on each line. Raises ValueError.
+    """Return the candidates in *text*: a JSON object with name and filter on each line. Raises ValueError.
 
     >>> read_filters('{"name": "a", "filter": null}')
     [('a', None)]
@@ -109,9 +109,9 @@ def read_filters(text: str) -> list[tuple[str, Mapping[str, object] | None]]:
 
 
 def current_filter(archive: Archive, topic: str, subscription: str, end_at: int) -> Filter:
-    """Return a subscription's newest filter before *end_at* (ms).
+    """Return a subscription's newest filter before *end_at* (ms). A filter of None matches everything.
 
-    Raises LookupError if the archive has none, or this release cannot read it.
+    Raises LookupError if the archive has none, or if this release cannot read the filter.
     """
     parts = archive.records(RecordKind.SUBSCRIPTIONS).where("part = 'filter'")
     mine = parts.where((sql.col("topic") == topic) & (sql.col("subscription") == subscription))

@@ -37,8 +37,8 @@ def count_accepted(messages: DataFrame) -> DataFrame:
 def outcomes(entries: DataFrame) -> DataFrame:
     """Return counts and latencies by (topic, ordinal, hour): matched, each end, pending, retries, and two arrays.
 
-    The sorted arrays *attempt_ms* and *end_to_end_ms* have the latencies of successful deliveries. *attempt_ms* is only
-    of deliveries at the first attempt: the time from the start of the first round to the end of the attempt.
+    The sorted arrays *attempt_ms* and *end_to_end_ms* have the latencies of successful deliveries. *attempt_ms* has
+    only deliveries that succeeded in the first round: the time from the round's start to the end of the attempt.
     """
     matched = entries.where("matched = 1").withColumn("hour", hour_of("accepted_at"))
     made = sql.greatest(sql.coalesce("attempts", sql.lit(0)), sql.coalesce("attempts_waiting", sql.lit(0)))
@@ -60,7 +60,7 @@ def _in_order(since: str) -> Column:
 
 
 def quantiles(outcomes: DataFrame) -> DataFrame:
-    """Return *outcomes* with exact quantiles instead of latencies: attempt_ms_p50 … end_to_end_ms_p99."""
+    """Return *outcomes* with exact quantiles (attempt_ms_p50 to end_to_end_ms_p99) instead of arrays of latencies."""
     rest = [name for name in outcomes.columns if name not in LATENCIES]
     found = [_quantile(name, q).alias(quantile_column(name, q)) for name in LATENCIES for q in QUANTILES]
     return outcomes.select(*rest, *found)
@@ -85,7 +85,8 @@ def quantile_column(latency: str, q: float) -> str:
 def quantiles_by(outcomes: DataFrame, *keys: str) -> DataFrame:
     """Return the exact quantiles of the two :data:`LATENCIES` by *keys*, with the names of :func:`quantiles`.
 
-    Equal durations are counted first. So exact quantiles of many deliveries need no array of all durations.
+    Spark first counts how often each duration occurs. So exact quantiles of many deliveries need no array of all
+    durations.
     """
     each = [outcomes.select(*keys, sql.lit(name).alias("latency"), sql.explode(name).alias("ms")) for name in LATENCIES]
     counted = each[0].unionByName(each[1]).groupBy(*keys, "latency", "ms").agg(sql.count("*").alias("number"))
@@ -113,7 +114,7 @@ def count_failures(deliveries: DataFrame) -> DataFrame:
 
 
 def failures(counted: DataFrame, *keys: str) -> DataFrame:
-    """Return the most frequent outcomes of the *counted* failures.
+    """Return the most frequent outcomes of the *counted* failures (:func:`count_failures`).
 
     With *keys*, each combination of their values has one row with an array ``top_failures``. Without *keys*, each
     outcome has one row.
@@ -130,7 +131,7 @@ def failures(counted: DataFrame, *keys: str) -> DataFrame:
 
 
 def blocked_ms(closed: DataFrame, first_at: int, end_at: int) -> DataFrame:
-    """Return how long each lane was closed in each hour of the window: (topic, ordinal, hour, blocked_ms)."""
+    """Return how long lanes were closed, by hour from *first_at* to *end_at*: (topic, ordinal, hour, blocked_ms)."""
     begins, ends = sql.greatest("begins_at", sql.lit(first_at)), sql.least("ends_at", sql.lit(end_at))
     inside = closed.select(*LANE, begins.alias("begins"), ends.alias("ends")).where("begins < ends")
     hours = sql.sequence(sql.floor(sql.col("begins") / HOUR_MS), sql.floor((sql.col("ends") - 1) / HOUR_MS))

@@ -28,9 +28,10 @@ def listing(names: Sequence[str]) -> str:
 
 
 def find_gaps(certificate: Mapping[str, Any]) -> list[str]:
-    """Return one sentence for each gap or conflict of the archive in this certificate.
+    """Return a sentence for each kind of gap that *certificate* names. The list is empty if the archive has none.
 
-    The sentences begin with a lower-case letter, and have no full stop.
+    Gaps are days without messages, unreadable records, and unequal records of one id. A sentence begins with a
+    lower-case letter and has no full stop.
     """
     sentences = {
         "days_without_messages": "the archive has no message of",

@@ -19,7 +19,7 @@ TROUBLED_SHOWN, SUBSCRIPTIONS_SHOWN = 10, 200
 
 
 def delivery_page(report: Mapping[str, Any], topic: str | None) -> str:
-    """Return the delivery report in HTML."""
+    """Return the delivery report in HTML. *topic* is None if the report covers all topics."""
     given_up = report["discarded"] + report["expired"]
     title, tone = _title(report, given_up)
     where = "all topics" if topic is None else f"topic {topic}"
@@ -204,7 +204,7 @@ def _bars(axes: Axes, hours: Sequence[Mapping[str, Any]], ends: Sequence[str] = 
 
 
 def draw_stacked_bars(axes: Axes, hours: Sequence[Mapping[str, Any]], parts: Sequence[tuple[str, str, str]]) -> None:
-    """Draw one stacked bar for each hour, of the *parts* (column, label, colour) with values."""
+    """Draw one stacked bar for each hour. *parts* are (column, label, colour); a part without values is left out."""
     at: Any = [_when(row["hour"]) for row in hours]
     below = [0] * len(hours)
     for column, label, colour in parts:

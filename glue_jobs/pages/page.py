@@ -70,9 +70,9 @@ figure svg{min-width:600px}figure div{overflow-x:auto}
 
 
 def document(verdict: str, what: str, *parts: str) -> str:
-    """Return an HTML report about *what*, with the sections *parts*. The title begins with *verdict*.
+    """Return an HTML report about *what*, with the sections *parts*. The title has *verdict* first, and then *what*.
 
-    The console lists reports with their verdicts.
+    The console lists reports by their titles, so the list shows the verdicts.
     """
     title = f"{verdict} · {what}"
     head = f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
@@ -83,12 +83,12 @@ def document(verdict: str, what: str, *parts: str) -> str:
 
 
 def paragraph(text: str, tone: str = "") -> str:
-    """Return a paragraph of plain text."""
+    """Return a paragraph of plain text. *tone* is a class of ``STYLE``, such as ``bad``."""
     return f'<p class="{tone}">{escape(text)}</p>'
 
 
 def headline(text: str, below: str, tone: str = "") -> str:
-    """Return the headline *text* of a report, with the subtitle *below*."""
+    """Return the headline *text* of a report, with the subtitle *below*. *tone* is a class of ``STYLE`` (``bad``)."""
     return f'<h1 class="{tone}">{escape(text)}</h1><p class="soft">{escape(below)}</p>'
 
 
@@ -98,7 +98,7 @@ def section(title: str, *parts: str) -> str:
 
 
 def cards(pairs: Iterable[tuple[str, object, str]]) -> str:
-    """Return boxes side by side, each with a label and a value. *pairs* has (label, value, tone) of each box."""
+    """Return boxes side by side. *pairs* has the label, the value and the tone (a class of ``STYLE``) of each box."""
     made = (
         f'<div class="card"><b class="{tone}">{format_value(value)}</b><span>{escape(what)}</span></div>'
         for what, value, tone in pairs
@@ -107,7 +107,7 @@ def cards(pairs: Iterable[tuple[str, object, str]]) -> str:
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Return a table with the column titles *heads*. Numbers are right-aligned."""
+    """Return a table with the column titles *heads*, or "None." without *rows*. Numbers are right-aligned."""
     body = [list(row) for row in rows]
     if not body:
         return paragraph("None.")
@@ -207,7 +207,7 @@ def share(part: float, whole: float) -> str:
 
 
 def figure(caption: str, draw: Callable[[Axes], None]) -> str:
-    """Return a plot as inline SVG in the text colour of the report. *draw* draws it."""
+    """Return a plot as inline SVG in the text colour of the report. *draw* draws on the plot's axes."""
     import matplotlib as mpl
 
     mpl.use("Agg")

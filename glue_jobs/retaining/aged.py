@@ -24,7 +24,10 @@ Until = Mapping[Part, str]
 
 @dataclass(frozen=True)
 class AgedErasure(Eraser):
-    """Erases the due parts of each record, and records the verdicts of the filters that read these parts."""
+    """Erases the due parts of each record, and records the verdicts of the filters that read these parts.
+
+    *until* maps each part to the last day whose messages lose the part. *filters* has each topic's filter versions.
+    """
 
     until: Until
     filters: Mapping[str, Sequence[history.FilterInForce]]
@@ -48,7 +51,7 @@ class AgedErasure(Eraser):
         return forget_parts(record, going, matching=sorted({*(record.get("matching") or ()), *names}))
 
     def must_erase_damaged(self, line: str, arrived: str) -> bool:
-        """Return whether a part of messages of the day *arrived* is due, because the record's own day is unknown."""
+        """Return whether a part is due for messages of the day *arrived*. The message's own day is unknown."""
         return bool(due(self.until, arrived))
 
 
@@ -57,7 +60,9 @@ def _has(record: Mapping[str, Any], part: Part) -> bool:
 
 
 def due(until: Until, day: str) -> list[Part]:
-    """Return the parts to erase from the messages that were accepted on *day*, because they are due.
+    """Return the parts to erase from the messages that were accepted on *day*.
+
+    *until* maps each part to the last day whose messages lose the part.
 
     >>> due({Part.BODY: "2026-11-20"}, "2026-11-20"), due({Part.BODY: "2026-11-20"}, "2026-11-21")
     ([<Part.BODY: 'body'>], [])

@@ -47,10 +47,10 @@ def waiting_noted(url: str, after_s: float = 3.0) -> Iterator[None]:
 
 
 class ApiClient(Client):
-    """The client of commands, which show most answers as they are."""
+    """The client of commands. Commands show most answers unchanged, so `request` refuses answers of other servers."""
 
     def request(self, *args: Any, **options: Any) -> Answer:
-        """Send a request. Raises UnexpectedAnswerError for the answer of another server: it may look like success."""
+        """Send a request. Raises UnexpectedAnswerError for another server's answer, which may look like success."""
         with waiting_noted(self.url):
             answer = super().request(*args, **options)
         if "tagcast-version" not in answer.headers:
@@ -59,7 +59,7 @@ class ApiClient(Client):
 
 
 def client_for(url: str, profile: str | None, region: str | None, token: str | None = None) -> ApiClient:
-    """Return a client without retries: the user sees each fault and decides.
+    """Return a client without retries, because the user sees each fault and decides.
 
     The client signs requests to AWS. With a *profile* or *region*, it also signs requests to any other https URL, which
     may be a deployment's own domain. With a *token*, it sends the token instead of a signature.
@@ -77,7 +77,10 @@ def pages(
     cursor: str | None = None,
     query: Mapping[str, Any] | None = None,
 ) -> Iterator[Answer]:
-    """Yield the pages of a list, starting at *cursor*."""
+    """Yield the pages of the list at *path*, from *cursor* on, or from the first page if it is None.
+
+    *limit* is the number of items on a page; None means the API's default.
+    """
     while True:
         answer = api.request("GET", path, query={"limit": limit, "cursor": cursor, **(query or {})})
         yield answer
@@ -87,7 +90,7 @@ def pages(
 
 
 def url_fault(url: str) -> str | None:
-    """Return why *url* is not the address of an API, or None."""
+    """Return why *url* is not the address of an API, or None if it may be one."""
     try:
         checked_url(url)
     except ValueError as fault:
@@ -136,7 +139,7 @@ def explain_refusal(refused: ProblemError) -> str | None:
 
 
 def explain_unexpected(url: str, fault: UnexpectedAnswerError) -> str:
-    """Return an explanation of an answer that the client cannot read.
+    """Return an explanation of an answer from *url* that the client cannot read.
 
     A console answers with web pages, and so does a proxy that asks for a login.
 
@@ -149,7 +152,7 @@ def explain_unexpected(url: str, fault: UnexpectedAnswerError) -> str:
 
 
 def need(module: str) -> None:
-    """Raise ModuleNotFoundError if a module that will run as a separate program is not installed."""
+    """Raise ModuleNotFoundError if *module*, which will run as a separate program, is not installed."""
     if find_spec(module) is None:
         raise ModuleNotFoundError(f"no module {module}", name=module)
 

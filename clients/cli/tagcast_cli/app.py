@@ -78,7 +78,7 @@ def tagcast(
         bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Publish and subscribe: topics, tag-matched fan-out, blocking lanes, retries.
+    """Publish messages to topics, and follow each delivery to the subscriptions: retries, lanes, replays, audits.
 
     By default tagcast talks to the local stack of `make run`. It signs requests to AWS with your profile. With --json
     it prints several responses one per line: the pages of a list (--all), the parts of a batch, and the events of

@@ -20,7 +20,7 @@ DRAFT, CURRENT = "TAGCAST_DRAFT", "AWSCURRENT"
 
 
 class KeyStoreError(RuntimeError):
-    """Keys cannot be read or changed. The text is the reason or the remedy."""
+    """Keys cannot be read or changed. The error's text is the reason or the remedy."""
 
 
 @dataclass(frozen=True)
@@ -49,9 +49,9 @@ class KeyStore:
             return self._read()[0]
 
     def change(self, change: Callable[[KeyRing], KeyRing]) -> KeyRing:
-        """Change the keys, and return the new keys. *change* makes them from the present keys.
+        """Change the keys, and return the new keys. *change* gets the present keys and returns the new ones.
 
-        A concurrent change is not overwritten: the new version replaces only the version that was read. Raises
+        A concurrent change is not overwritten, because the new version replaces only the version that was read. Raises
         KeyStoreError if a concurrent change came first.
         """
         with _faults_in_words():

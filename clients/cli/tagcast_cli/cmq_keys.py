@@ -47,7 +47,7 @@ _LETTERS = string.ascii_letters + string.digits
 
 
 def create_key(note: str, unsigned_at: bool, topics: Sequence[str] = (EVERY_TOPIC,)) -> CmqKey:
-    """Return a new key. With *unsigned_at*, requests need not sign values that begin with an at sign."""
+    """Return a new key for *topics*. With *unsigned_at*, requests need not sign values that begin with an at sign."""
     from tagcast_aws.cmq.keys import SECRET_ID_PREFIX, CmqKey
 
     return CmqKey(
@@ -144,8 +144,8 @@ def revoke(
 ) -> None:
     """Revoke a key. The service refuses it within a minute.
 
-    The secret part of the key is deleted from the current version of the secret. Secrets Manager keeps it in the
-    previous version until the next key is created or revoked.
+    The key's secret part is deleted from the current version in Secrets Manager. The previous version keeps it until
+    the next key is created or revoked.
     """
 
     def revoke_key(ring: KeyRing) -> KeyRing:

@@ -30,7 +30,10 @@ StartFrom = Annotated[
 
 
 def pulled_line(message: Pulled, verdict: str) -> Text:
-    """Return a pulled message in one line: time, source, id, attempt and result."""
+    """Return a pulled message in one line: time, source, id, attempt, *verdict*, tags and body.
+
+    *verdict* is ``done``, or says when the message comes again.
+    """
     line = begin_line()
     line.append(f" {visible_line(f'{message.topic}/{message.subscription}')}", style="cyan")
     line.append(f" {visible_line(message.message_id)} attempt {message.attempt} ")

@@ -22,7 +22,7 @@ BODY_BYTES_MAX = int(next(each.maximum or 0 for each in TOPIC_SETTINGS if each.n
 
 
 def warn_of_commas(tags: list[str] | None) -> list[str] | None:
-    """Return the tags of an option. Warn of a comma, which is allowed in a tag but separates no tags."""
+    """Return the tags of an option. Print a warning for a tag with a comma, because commas do not separate tags."""
     for tag in tags or ():
         if "," in tag:
             warning = f"{visible_line(repr(tag))} is one tag, with a comma. To give several tags, repeat --tag."
@@ -36,10 +36,10 @@ PropertyPairs = Annotated[
 
 
 def body_bytes(source: str | None, bytes_max: int = BODY_BYTES_MAX) -> bytes:
-    """Return the body that an argument gives: a text, `-` for standard input, or `@file` for a file's content.
+    """Return the body that the argument *source* gives: a text, `-` for standard input, or `@file` for a file.
 
-    If there is no argument, the body is the piped standard input. In a terminal the body is then empty. Raises
-    BadParameter for a file or an input above *bytes_max*, which may have no end.
+    If *source* is None, the body is the piped standard input, or empty in a terminal. Raises BadParameter for an
+    unreadable file, and for a file or an input above *bytes_max*, because the input may have no end.
     """
     if source is None:
         return b"" if sys.stdin.isatty() else _read(sys.stdin.buffer, "standard input", bytes_max)
@@ -62,7 +62,9 @@ def _read(file: BinaryIO, name: str, bytes_max: int) -> bytes:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Parse JSON. Raises ValueError also for an object that has a name twice: only its last value would be sent.
+    """Parse JSON. Raises ValueError for bad JSON, and for an object that has a name twice.
+
+    Without this error, only the last value of the name would be sent.
 
     >>> parse_json('{"a": [1], "a": [2]}')
     Traceback (most recent call last):
@@ -82,7 +84,7 @@ def _members(pairs: list[tuple[str, Any]]) -> Json:
 
 
 def properties_of(pairs: list[str]) -> dict[str, str]:
-    """Return properties from `name=value` pairs. A value may contain equals signs.
+    """Return properties from `name=value` pairs. A value may contain equals signs. Raises BadParameter for a bad pair.
 
     >>> properties_of(["price=120", "rule=a=b"])
     {'price': '120', 'rule': 'a=b'}
@@ -99,7 +101,7 @@ def properties_of(pairs: list[str]) -> dict[str, str]:
 
 
 def as_published(body: bytes) -> str | bytes:
-    """Return a text body as text, so receivers get it as text. Return any other body unchanged."""
+    """Return a UTF-8 body as text, so receivers get it as text. Return any other body as bytes."""
     try:
         return body.decode()
     except UnicodeDecodeError:
@@ -124,7 +126,7 @@ def message_of(
     routing_key: str | None = None,
     property_pairs: list[str] | None = None,
 ) -> Json:
-    """Return the message in the API's form. A body that is not UTF-8 text becomes base64.
+    """Return the message in the API's form. *texts* are its text attributes. A body that is not UTF-8 becomes base64.
 
     >>> message_of(b"hello", tags=["apple"])
     {'body': 'hello', 'tags': ['apple']}

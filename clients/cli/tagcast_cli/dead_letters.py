@@ -113,9 +113,9 @@ def replay_letters(
 ) -> None:
     """Replay the dead letters in a consumer group of TOPIC, each to the subscription that gave it up.
 
-    TOPIC is the dead-letter topic. A letter leaves the group when the service has accepted its replay. It stays if the
-    replay is refused or fails again, or if the filter does not match the message any more. If a letter stays, the
-    command exits with 1.
+    TOPIC is the dead-letter topic. A letter leaves the group when the service has accepted its replay. A letter stays
+    if its replay is refused or fails again, or if the filter does not match the message any more. If a letter stays,
+    the command exits with 1.
     """
     session = session_of(ctx)
     replaying = _Replaying(session.api, topic, name)

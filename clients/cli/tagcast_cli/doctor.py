@@ -45,7 +45,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The result of one check, with a sentence about it and a remedy."""
+    """The result of one check: a sentence (*detail*), and a *remedy*, which is empty if there is none."""
 
     check: str
     state: State
@@ -64,7 +64,7 @@ class Deployment:
 
     @cached_property
     def client(self) -> Callable[[str], Any]:
-        """A function that returns the client of an AWS service."""
+        """A function that returns the boto3 client of an AWS service by the service's name."""
         return cache(self.session.client)
 
     @cached_property
@@ -103,7 +103,7 @@ def check_identity(deployment: Deployment) -> Iterator[Finding]:
 
 
 def check_name(deployment: Deployment) -> Iterator[Finding]:
-    """Check that the stack's name is valid: the names of its queues and streams begin with it."""
+    """Check that the stack's name is valid, because the names of its queues and streams begin with it."""
     if STACK_NAME.fullmatch(deployment.stack) is None:
         text = f"The stack name {deployment.stack} is not valid: use at most 40 lower-case letters, digits and -."
         yield Finding("name", State.FAULT, text, "Deploy under a shorter name.")
@@ -201,7 +201,10 @@ def check_archive(deployment: Deployment) -> Iterator[Finding]:
 
 
 def check_audit(deployment: Deployment) -> Iterator[Finding]:
-    """Check that the nightly audit ran: no alarm starts if its workflow does not. The newest 50 runs count."""
+    """Check that a nightly audit ran within ``AUDIT_AGE_MAX``. The newest 50 runs are read.
+
+    No alarm starts if the nightly workflow does not run.
+    """
     runs = deployment.client("glue").get_job_runs(JobName=f"{deployment.stack}-audit", MaxResults=50)["JobRuns"]
     nightly = [each for each in runs if each.get("TriggerName") == f"{deployment.stack}-daily-audit"]
     if nightly and deployment.now() - nightly[0]["StartedOn"] <= AUDIT_AGE_MAX:
@@ -312,9 +315,8 @@ NO_REGION = (
 def own_session(session: Session) -> Any:
     """Return a boto3 session with the caller's profile and region.
 
-    Raises BadParameter if the profile is unknown, or no region or no credentials are set.
-
-    The region comes from ``--region``, the API's address, ``AWS_REGION``, ``AWS_DEFAULT_REGION`` or the profile.
+    The region comes from ``--region``, the API's address, ``AWS_REGION``, ``AWS_DEFAULT_REGION`` or the profile. Raises
+    BadParameter if the profile is unknown, or if no region or no credentials are set.
     """
     import boto3
     from botocore.exceptions import BotoCoreError
@@ -335,7 +337,7 @@ def doctor(
     ctx: typer.Context,
     stack: Annotated[str | None, typer.Option(metavar="NAME", help="Name of the stack on AWS. Required.")] = None,
 ) -> None:
-    """Check a deployment on AWS, or an account before the first deployment. Known faults come with a remedy.
+    """Check a deployment on AWS, or an account before the first deployment. For known faults, print a remedy.
 
     doctor reads with your own AWS credentials (--profile, --region) and changes nothing. It exits 1 on a fault.
     """

@@ -157,9 +157,9 @@ def warning_lines(answer: Json) -> list[Text]:
 
 
 def absent_function_lines(session: Session, answer: Json) -> list[Text]:
-    """Return a warning if the local stack lacks the filter function in *answer*, else none.
+    """Return a warning if *answer* has a filter function that the local stack lacks, otherwise an empty list.
 
-    For an API on AWS, return none.
+    For an API on AWS the list is empty.
     """
     described = answer.get("filter")
     function = described.get("function") if isinstance(described, dict) else None
@@ -200,7 +200,7 @@ def try_filter(
     ] = None,
     property_pairs: PropertyPairs = None,
 ) -> None:
-    """Test a filter on a message. Shows the verdict and its reasons, and stores and sends nothing.
+    """Test a filter on a message, and show the verdict with its reasons. Nothing is stored or sent.
 
     Give the filter as for `subscribe`. Give the message by its body, --message-tag, --message-routing-key and
     --property. The exit code is 0 for every verdict.

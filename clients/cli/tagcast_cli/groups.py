@@ -44,7 +44,7 @@ def members_text(members: list[Json]) -> Text:
 
 
 def pending_text(lane: Json) -> Text:
-    """Return how many messages of a group are queued, with members, or in the backlog.
+    """Return how many messages of a group wait in its queue, are held by members, or are in the backlog.
 
     >>> pending_text({"state": "active", "backlog": 0, "queued": 7, "in_flight": 2}).plain
     'pending           about 7 queued, 2 with members, 0 in the backlog'

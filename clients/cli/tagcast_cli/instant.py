@@ -55,7 +55,7 @@ def rfc3339(milliseconds: int) -> str:
 
 
 def readable_instant(text: object, now: datetime | None = None) -> str:
-    """Return an RFC 3339 instant in UTC with its distance from now.
+    """Return an RFC 3339 instant in UTC with its distance from *now*. Any other text stays; None becomes a dash.
 
     >>> noon = datetime(2026, 5, 1, 12, tzinfo=UTC)
     >>> readable_instant("2026-05-01T11:59:30.000Z", noon)
@@ -94,7 +94,8 @@ def _read_duration(text: object, longest_s: int | None) -> int:
 def duration(*names: str, help: str, longest_s: int | None = None) -> Any:
     """Return an option for a duration such as 90, 90s, 15m, 12h or 1d; its value is in whole seconds.
 
-    *help* names the default, because Typer would show it in seconds.
+    Values above *longest_s* are refused; None allows any. *help* must name the default, because Typer would show it in
+    seconds.
     """
     parser = partial(_read_duration, longest_s=longest_s)
     return typer.Option(*names, parser=parser, metavar="DURATION", help=help, show_default=False)

@@ -30,7 +30,7 @@ Link = Sequence[str]
 
 
 class JobError(RuntimeError):
-    """A job could not start, or failed. The text is the remedy, or the job's last output."""
+    """A job could not start, or failed. The error's text is the remedy, or the job's last output."""
 
 
 def read_stack(folder: Path, otherwise: str) -> dict[str, Any]:
@@ -69,8 +69,9 @@ NOTHING_JUDGED = 3
 class Archive:
     """An archive. *environment* has variables for its jobs, and *reports* is the folder for downloaded reports.
 
-    For the archive of a local stack, *owner* has the address and the credentials of the stack's owner. *session* has
-    the port and the token for jobs in that stack.
+    *time_scale* is the factor by which its stack shortens waits. Only an archive of a local stack has *owner* and
+    *session*. *owner* has the address and the credentials of the stack's owner, *session* the port and the token for
+    jobs in the stack.
     """
 
     uri: str
@@ -153,7 +154,7 @@ def values_of(stack: Mapping[str, Any]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Result:
-    """The result of a job: its summary and its exit code, which is not 0 if a check failed."""
+    """The result of a job: its printed *summary*, and its exit *code*, which is not 0 if a check failed."""
 
     summary: dict[str, Any]
     code: int
@@ -169,10 +170,10 @@ class JobProgram:
     def run(
         self, job: str, archive: Archive, arguments: Sequence[str], report: Callable[[str], object], *, first: Link = ()
     ) -> Result:
-        """Run ``glue_jobs.<job>`` over *archive*. Raises JobError.
+        """Run ``glue_jobs.<job>`` over *archive*. Raises JobError if the job ends without a result.
 
-        *first* is another job with its arguments, or empty. It runs before, in the same Spark session. *report* is
-        called with each line of progress.
+        *first* is a job with its arguments that runs before in the same Spark session, or empty. *report* is called
+        with each line of progress.
         """
         words = [job, "--archive", archive.uri, *arguments]
         if first:
@@ -319,7 +320,8 @@ class Days:
     def of(cls, first: str | None, end: str | None) -> Days:
         """Parse *first*, the first day, and *end*, the day after the last day. Raises ValueError.
 
-        By default the first and the last day are today.
+        If *first* is None, the first day is today. If *end* is None, the last day is today, or *first* if that is
+        later.
         """
         today = datetime.now(UTC).date()
         begin = today if first is None else _day(first)
@@ -329,7 +331,7 @@ class Days:
         return days
 
     def arguments(self) -> list[str]:
-        """Return both as arguments of a job."""
+        """Return the two days as arguments of a job."""
         return ["--from", self.first.isoformat(), "--to", self.end.isoformat()]
 
 
@@ -352,9 +354,9 @@ class Span(Days):
 
     @classmethod
     def of(cls, first: str | None, end: str | None) -> Span:
-        """Parse days, which begin at midnight (UTC), or instants. Raises ValueError.
+        """Parse *first* and *end*: instants, or days, which begin at midnight (UTC). Raises ValueError.
 
-        By default the span begins with the current day, and ends with it.
+        If *first* is None, the span begins with the current day. If *end* is None, the span ends with the current day.
 
         >>> Span.of("2026-11-20T14:00+02:00", "2026-11-21").arguments()
         ['--from', '2026-11-20T12:00:00+00:00', '--to', '2026-11-21T00:00:00+00:00']
@@ -398,8 +400,8 @@ def audit_arguments(
 ) -> list[str]:
     """Return the command-line arguments of an audit job.
 
-    The archive is complete up to the instant *as_of* (None: an hour ago). The job also gets the time scale by which the
-    stack shortened the waits.
+    The audit assumes that the archive is complete up to the instant *as_of*, by default an hour ago. *topic* and
+    *property* limit the certificate to some messages. The job also gets the time scale of the archive's stack.
     """
     time_scale = f"{place.time_scale:g}" if place.time_scale != 1 else None
     return days.arguments() + arguments_of(topic=topic, as_of=as_of, property=property, time_scale=time_scale)
@@ -408,14 +410,13 @@ def audit_arguments(
 def backtest_arguments(
     days: Days, topic: str, candidate: Mapping[str, Any] | None, samples: int = SAMPLES
 ) -> list[str]:
-    """Return the command-line arguments of a backtest job."""
+    """Return the command-line arguments of a backtest job. A *candidate* of None matches everything."""
     return days.arguments() + arguments_of(topic=topic, filter=json.dumps(candidate), samples=samples)
 
 
 def compacting(place: Archive, first: date) -> Link:
-    """Return the job that compacts a local archive from the day *first* up to today.
+    """Return the job that compacts a local archive from the day *first* up to today, because deliveries may end later.
 
-    It includes later days than asked for, because deliveries may end on them. For any other archive return an empty
-    link: a deployment compacts every night.
+    For any other archive return an empty link, because a deployment compacts every night.
     """
     return ["compact", *Days.of(first.isoformat(), None).arguments()] if place.is_local else ()

@@ -154,7 +154,7 @@ _HIDDEN = ("job", "ok", "html", "json")
 
 @with_options
 def archive(ctx: typer.Context, place: ArchiveOptions, period: DayOptions) -> None:
-    """Compact the archive of the given days from raw JSON lines to deduplicated Parquet."""
+    """Compact the raw JSON lines of the given days to Parquet, each record once."""
     _run(ctx, "compact", place.archive(ctx), period.days().arguments())
 
 
@@ -298,8 +298,9 @@ def erase(
 ) -> None:
     """Erase the contents of archived messages. Salted hashes remain, so old certificates still verify.
 
-    You can erase a message five days after its expiry, so --before can be a day a week ago. Run the command once per
-    topic. With the parameter MessagesPointInTimeRecovery, backups of the messages table keep the contents for 35 days.
+    You can erase a message five days after its expiry, so --before can be a day a week ago. Run the command once for
+    each topic. With the parameter MessagesPointInTimeRecovery, backups of the messages table keep the contents for 35
+    days.
     """
     by_property = (topic, property, before)
     if bool(message) == any(by_property) or (any(by_property) and None in by_property):

@@ -67,7 +67,7 @@ def skip_lanes(
 ) -> None:
     """Cancel the heads of the selected lanes, after a preview. Exits 1 if a lane failed.
 
-    The command cancels only the messages of the preview. A lane with another head by then does not change.
+    The command cancels only the messages of the preview. A lane that has another head by then does not change.
     """
     session = session_of(ctx)
     _run(session, Act("skip", selection, partial(session.api.skip_lanes, reason)), yes=yes, dry_run=dry_run)
@@ -75,7 +75,7 @@ def skip_lanes(
 
 @dataclass(frozen=True)
 class Act:
-    """One action on selected lanes, by the *request* of the API."""
+    """One action on selected lanes. *request* is the client's method for the action."""
 
     verb: str
     selection: Selection
@@ -107,7 +107,7 @@ class Act:
 
 @dataclass
 class Outcome:
-    """The results for the lanes so far."""
+    """The results for the lanes so far. *total* is the number of lanes to act on."""
 
     total: int
     lanes: list[ActedLane] = field(default_factory=list)

@@ -190,10 +190,10 @@ def list_lanes(
     *,
     selection: Selection,
 ) -> None:
-    """List the lanes that are not active, by their next attempt; paused and suspended lanes by their first expiry.
+    """List the lanes that are not active, sorted by their next attempt.
 
-    With --by and --json: {"groups": [...]}. The commands below act on many lanes; write their options after the
-    command.
+    Paused and suspended lanes are sorted by their first expiry. With --by and --json: {"groups": [...]}. The commands
+    below act on many lanes; write their options after the command.
     """
     if ctx.invoked_subcommand is not None:
         if selection.parameters or page.every or by is not None or page.cursor is not None:
@@ -261,7 +261,7 @@ def retry(
         str | None, typer.Argument(help="Name of the subscription; default: all that are blocked under BACKOFF_RETRY.")
     ] = None,
 ) -> None:
-    """Retry the head of the lane now, ahead of its schedule; under INDEPENDENT_RETRY all waiting deliveries."""
+    """Retry the head of the lane now, ahead of its schedule. Under INDEPENDENT_RETRY, retry all waiting deliveries."""
     if subscription is None:
         session_of(ctx).send("POST", path_of("topics", topic, "retry"), partial(_retried_lanes, topic))
         return
@@ -306,7 +306,9 @@ def skip(
 
 
 def next_probe(probe_at: str | None, now: datetime) -> str:
-    """Return as text when a host is probed next. If *probe_at* is over, the next attempt is the probe.
+    """Return as text when a host is probed next. If the time *probe_at* has passed, the next attempt is the probe.
+
+    A *probe_at* of None becomes a dash.
 
     >>> noon = datetime(2026, 5, 1, 12, tzinfo=UTC)
     >>> next_probe("2026-05-01T11:59:59.000Z", noon), next_probe("2026-05-01T12:00:05.000Z", noon)

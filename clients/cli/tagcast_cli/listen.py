@@ -111,7 +111,10 @@ def _push_json(push: Push, reply: Reply) -> Json:
 
 @dataclass
 class LinePrinter:
-    """Prints a line for each message, and stops the command after *stop_after* messages, or when the output fails."""
+    """Prints a line for each message, and stops the command after *stop_after* messages, or when the output fails.
+
+    A *stop_after* of None sets no limit. *seen* counts the messages, and *fault* is the error of the output.
+    """
 
     session: Session
     stop_after: int | None
@@ -120,7 +123,10 @@ class LinePrinter:
     enough: threading.Event = field(default_factory=threading.Event)
 
     def print(self, line: Text, fields: Json) -> None:
-        """Print a message as *line*, or as *fields* with --json. Raises the fault of the output, also a former one."""
+        """Print a message as *line*, or as *fields* with --json.
+
+        Raises the error of the output, also if an earlier line failed.
+        """
         if self.fault is not None:
             raise self.fault
         self.seen += 1
@@ -134,7 +140,7 @@ class LinePrinter:
                 self.enough.set()
 
     def wait(self) -> None:
-        """Wait until the command has to stop. Raises the fault of the output, if any."""
+        """Wait until the command has to stop. Raises the error of the output if it failed."""
         while not self.enough.wait(0.5):
             pass
         if self.fault is not None:
@@ -158,7 +164,7 @@ def listen(
         int | None, typer.Option(min=1, metavar="N", help="Stop after N pushes; default: on Ctrl-C.")
     ] = None,
 ) -> None:
-    """Receive pushes and print one line per push, and one per message of a batch. Can fail on purpose.
+    """Receive pushes and print one line per push, and one per message of a batch. Pushes can fail on purpose.
 
     listen counts the pushes of each subscription, retries included. It ignores signatures, and confirms every
     verification request.

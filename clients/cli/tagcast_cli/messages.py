@@ -298,9 +298,9 @@ def message(
     cursor: Cursor = None,
     every: EveryPage = False,
 ) -> None:
-    """Show a message, or its receipt: the number of deliveries by state, failed deliveries, then others.
+    """Show a message, or its receipt: how many deliveries are in each state, then the deliveries, failed ones first.
 
-    The id alone is enough. A page has 1,000 deliveries. With --json, one document per page.
+    The id alone is enough. A page has 1,000 deliveries. With --json, each page is one document.
     """
     session = session_of(ctx)
     topic, message_id = _locate_message(session, topic, message_id)
@@ -347,8 +347,8 @@ def explain(
 ) -> None:
     """Explain why a subscription did or did not receive a message. The message id alone is enough.
 
-    Without --subscription, explain shows one line for each of the first 20 subscriptions of the topic. With --json, one
-    document each.
+    Without --subscription, explain shows one line for each of the first 20 subscriptions of the topic. With --json, it
+    prints one document for each of them.
     """
     session = session_of(ctx)
     topic, message_id = _locate_message(session, topic, message_id)

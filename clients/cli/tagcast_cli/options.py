@@ -54,7 +54,7 @@ _TYPES: Mapping[str, Any] = {"integer": int, "number": float, "string": str, "bo
 
 
 def option_of(setting: Setting) -> str:
-    """Return the option of a setting.
+    """Return the name of the option for a setting.
 
     >>> option_of(Setting("timeout_seconds", "integer"))
     '--timeout'
@@ -72,7 +72,7 @@ def _option(setting: Setting) -> Any:
 
 
 def with_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Return *command* with one parameter for each option, in place of parameters that hold several options."""
+    """Return *command* with its classes of options replaced by their options. Each option is a parameter for Typer."""
     defaults = {each.name: each.default for each in inspect.signature(command).parameters.values()}
     parameters, makers = _write_out(command, defaults)
 

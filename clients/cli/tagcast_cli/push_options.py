@@ -16,7 +16,9 @@ from tagcast_cli.options import SettingOptions
 
 
 def endpoint_of(url: str | None, queue: str | None, function: str | None, *, is_pulled: bool = False) -> Json:
-    """Return the endpoint from the one option that is given. Raises BadParameter unless exactly one is.
+    """Return the endpoint from the one option that is given. Raises BadParameter unless exactly one is given.
+
+    *is_pulled* is the option ``--pull``.
 
     >>> endpoint_of("https://example.com/hook", None, None)
     {'protocol': 'https', 'url': 'https://example.com/hook'}

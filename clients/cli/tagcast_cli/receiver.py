@@ -21,8 +21,8 @@ class Push:
     """A received push.
 
     `number` counts the pushes of a subscription from 1. `message_number` counts the distinct messages of the
-    subscription, so a retry has the number of its message. A push with `batch` has the id of the batch as `message_id`,
-    and its messages in `batched`.
+    subscription, so a retry has the number of its message. A push of a batch has the id of the batch as `message_id`,
+    and its messages in `batched`, which is empty otherwise.
     """
 
     topic: str
@@ -52,6 +52,8 @@ class Reply:
 @dataclass(frozen=True)
 class FaultPlan:
     """The pushes of each subscription that fail: from number `fail_from` to number `fail_until`.
+
+    If only one limit is given, the other is open. Without both, no push fails.
 
     >>> plan = FaultPlan(fail_from=3, fail_until=4, status=503)
     >>> [plan.reply_to(number).status for number in (1, 2, 3, 4, 5)]
@@ -99,7 +101,7 @@ Respond = Callable[[str, dict[str, str], bytes], tuple[int, Mapping[str, str], b
 
 
 class Server(ThreadingHTTPServer):
-    """Listens on *host* and *port* (0: any free port), and answers each request in a thread, as *respond* says."""
+    """Listens on *host* and *port*; port 0 is any free port. *respond* answers each request, in a thread of its own."""
 
     daemon_threads = True
     request_queue_size = 256
@@ -152,7 +154,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 class Receiver(Server):
-    """Responds to each push as `reply_to` says, and to any other request with 200.
+    """Responds to each push with the result of `reply_to`, and to any other request with 200.
 
     `on_push` is called for every push, one at a time, before the response. `on_check` is called with the origin of each
     verification request, which the receiver confirms.

@@ -151,7 +151,7 @@ Column = str | Callable[[Json], Any]
 
 
 def items_table(items: Iterable[Json], columns: Mapping[str, Column]) -> Rows:
-    """Return a table with a row for each item. *columns* are by their headings."""
+    """Return a table with a row for each item. *columns* maps each heading to a column."""
     return Rows(([_value(item, column) for column in columns.values()] for item in items), list(columns))
 
 
@@ -165,7 +165,7 @@ def _value(item: Json, column: Column) -> Any:
 
 
 def fields_table(answer: Json, *, leave_out: Iterable[str] = ()) -> Table:
-    """Return the fields of one resource, one per line."""
+    """Return the fields of one resource, one per line, without those in *leave_out*."""
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")

@@ -46,7 +46,7 @@ def _read_version(text: str) -> str:
 
 
 def if_match(help: str) -> Any:
-    """Return an option for the version that a change requires."""
+    """Return the option ``--if-match`` for the version that a change requires."""
     return typer.Option("--if-match", parser=_read_version, metavar="VERSION", help=help)
 
 
@@ -98,7 +98,7 @@ class Session:
         self.show(self.api.request(method, path, body, headers=headers), render)
 
     def print_lines(self, lines: Iterable[Text]) -> None:
-        """Print each line unbroken, so that you can copy its commands: half of a command may be another command."""
+        """Print each line unbroken, so that you can copy its commands. Half of a command may be another command."""
         for line in lines:
             self.out.print(line, soft_wrap=True)
 
@@ -120,7 +120,7 @@ class Session:
     def put(
         self, path: str, body: Json, exists: str, change: str, *, replace: bool = False, if_match: str | None = None
     ) -> Answer:
-        """Create a resource. With *replace* or *if_match*, replace an existing resource.
+        """Create a resource. With *replace* or *if_match* (a version), replace an existing resource.
 
         *exists* is the error's text if the resource already exists. *change* is the command that updates the resource.
         """
@@ -135,7 +135,7 @@ class Session:
             raise
 
     def show_list(self, path: str, listing: Listing, page: Page) -> list[Json]:
-        """Print one page of a list, or all pages; return the items.
+        """Print one page of a list, or all pages, and return the items. Empty pages are skipped.
 
         With --json, print one line per page and return an empty list.
         """
@@ -162,7 +162,7 @@ class Session:
         return answers
 
     def print_next_options(self, answer: Json, *other_options: str) -> None:
-        """Print the options for the next page on one line, so that you can copy them."""
+        """Print the options for the next page on one line, so that you can copy them: `--cursor` or *other_options*."""
         if cursor := answer.get("next_cursor"):
             options = ", or ".join((f"--cursor {cursor}", *other_options))
             self.out.print(Text(f"There is more: {options}", style="dim"), soft_wrap=True)
@@ -186,7 +186,10 @@ class ShortPage(Page):
 
 @dataclass(frozen=True)
 class Listing:
-    """The format of a list: the answer's key, the columns by their headings, and the text of an empty list."""
+    """The format of a list.
+
+    *key* names the items in an answer, *columns* maps headings to columns, and *empty* is the text of an empty list.
+    """
 
     key: str
     columns: Mapping[str, Column]
@@ -208,7 +211,7 @@ def source_of(ctx: Any, name: str) -> str:
 
 
 class Commands(TyperGroup):
-    """The root group. It accepts --json anywhere; faults become text and exit code 1."""
+    """The root group of commands. It accepts --json anywhere. Errors become text and exit code 1."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -223,7 +226,7 @@ class Commands(TyperGroup):
         return super().parse_args(ctx, options + rest)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the command that *args* begin with. For a command of groups (`create topic`) propose their names."""
+        """Return the command that *args* begin with. For the unknown `create topic`, the error names `topic create`."""
         word = args[0]
         groups = [name for name, group in self.commands.items() if word in getattr(group, "commands", ())]
         if word not in self.commands and groups:
@@ -309,7 +312,7 @@ def unwrap(text: str) -> str:
 
 
 def make_readable(command: Any) -> None:
-    """Rewrap the help texts of a command and its subcommands, and show readable names for their options' values."""
+    """Rewrap the help texts of a command and its subcommands, and name the values of their options in words."""
     if command.help:
         command.help = unwrap(command.help)
     for option in command.params:

@@ -60,11 +60,11 @@ class MissingRightError(Exception):
 
 
 class PlaceError(Exception):
-    """AWS or the local stack could not complete a call. The text is the reason."""
+    """AWS or the local stack could not complete a call. The error's text is the reason."""
 
 
 class NotPlayedError(Exception):
-    """A step could not run, or was not selected. The text is the reason."""
+    """A step could not run, or was not selected. The error's text is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class JobRun:
 
 @dataclass
 class OnAws:
-    """Receivers in a deployment's account, created with its owner's credentials."""
+    """The queues and functions of a smoke test in a deployment's account, created with its owner's credentials."""
 
     deployment: Deployment
     now: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
@@ -130,8 +130,8 @@ class OnAws:
     def make_queue(self, run: str) -> Endpoint:
         """Create a queue whose policy allows the stack's pushers to send.
 
-        So the stack's parameters need not name the queue. The policy is set at the creation, because a later change may
-        take a minute.
+        With this policy, the stack's parameters need not name the queue. The policy is set at the creation, because a
+        later change may take a minute.
         """
         name = f"{run}_queue.fifo"
         policy = _policy(self._arn("sqs", name), "sqs:SendMessage", {"AWS": self._pushers})
@@ -171,7 +171,7 @@ class OnAws:
         return [str(json.loads(body)["message_id"]) for body in self._drain_queue(self._queue)]
 
     def read_archived(self, topic: str) -> frozenset[str]:
-        """Return the ids of a topic's messages in the archive's objects that were written since this run began."""
+        """Return the ids of a topic's messages in the archive. Only objects written since this run began are read."""
         bucket, found, size = self.deployment.output("ArchiveBucketName"), frozenset[str](), 0
         for key, length in self._list_new_objects(bucket):
             if key not in self._seen_keys:
@@ -188,12 +188,12 @@ class OnAws:
         return found
 
     def last_job(self) -> JobRun | None:
-        """Return the last run of the compaction job, or None."""
+        """Return the last run of the compaction job, or None if the job never ran."""
         runs = self._call("glue", "get_job_runs", JobName=f"{self.deployment.stack}-compact", MaxResults=1)["JobRuns"]
         return _job_run(runs[0]) if runs else None
 
     def run_job(self) -> JobRun:
-        """Run the compaction job for yesterday, and wait at most ``JOB_S`` seconds for its end."""
+        """Run the compaction job for yesterday, and wait for its end, at most ``JOB_S`` seconds. Return the run."""
         name, arguments = f"{self.deployment.stack}-compact", {"--lookback-days": "1"}
         run = self._call("glue", "start_job_run", JobName=name, Arguments=arguments)["JobRunId"]
         deadline_s = self.now_s() + JOB_S
@@ -204,7 +204,7 @@ class OnAws:
             self.sleep(JOB_POLL_S)
 
     def remove(self, run: str, *, keep_log: bool) -> Sequence[str]:
-        """Delete function, role and queue; then the log, unless *keep_log* or a resource remains.
+        """Delete function, role and queue; then the log, unless *keep_log* is true or another resource remains.
 
         Return the remaining resources, with the reasons.
         """

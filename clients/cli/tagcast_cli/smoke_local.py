@@ -49,7 +49,7 @@ class OnLocalStack(OnAws):
         return {"protocol": "http", "url": self._server.url}
 
     def last_job(self) -> JobRun | None:
-        """Return None: a local stack has no nightly runs."""
+        """Return None, because a local stack has no nightly runs."""
         return None
 
     def run_job(self) -> JobRun:

@@ -29,7 +29,7 @@ Reply = dict[str, Any]
 
 
 def handle(event: Mapping[str, Any], context: object) -> Reply:
-    """Handle a push, or a request to the function's URL."""
+    """Log a push that the service invokes the function with, or answer a request to the function's URL."""
     if "requestContext" in event:
         return answer(event, os.environ)
     note(os.environ, str(event["subscription"]), str(event["message_id"]), int(event["attempt"]), 200)
@@ -37,7 +37,7 @@ def handle(event: Mapping[str, Any], context: object) -> Reply:
 
 
 def answer(request: Mapping[str, Any], settings: Mapping[str, str]) -> Reply:
-    """Respond to a request to the URL: confirm verifications, accept signed pushes, and refuse planned failures."""
+    """Respond to a request to the URL: confirm verifications, accept signed pushes, and fail the planned ones."""
     method = request["requestContext"]["http"]["method"]
     headers = {name.lower(): value for name, value in request.get("headers", {}).items()}
     if method == "OPTIONS":
@@ -58,7 +58,7 @@ def answer(request: Mapping[str, Any], settings: Mapping[str, str]) -> Reply:
 
 
 def status_of(subscription: str, attempt: int, tags: list[str]) -> int:
-    """Return the status of the response to a push.
+    """Return the status of the response to a push: 503 for a planned failure, otherwise 200.
 
     >>> [status_of("broken", attempt, ["fails-once"]) for attempt in (1, 2)], status_of("broken", 1, [])
     ([503, 200], 200)
@@ -91,7 +91,7 @@ def is_signed(headers: Mapping[str, str], body: bytes, secret: str, now_s: float
 
 
 def note(settings: Mapping[str, str], subscription: str, message_id: str, attempt: int, status: int) -> None:
-    """Log a push with its time and response to the queue, which keeps the order of a subscription."""
+    """Log a push with its time and response to the queue. The queue keeps the order of a subscription."""
     push = {"subscription": subscription, "message_id": message_id, "attempt": attempt, "status": status}
     _queues(settings.get(CLIENT_VARIABLE, "{}")).send_message(
         QueueUrl=settings[LOG_VARIABLE],

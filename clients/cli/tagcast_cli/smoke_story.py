@@ -49,7 +49,7 @@ class BrokenPromiseError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A finished step: its result, its duration, and the rows of docs/aws-beliefs.md that it confirms."""
+    """A finished step: its result, its duration, and the rows of docs/aws-beliefs.md that the step confirms."""
 
     name: str
     state: State
@@ -60,7 +60,10 @@ class Step:
 
 @dataclass
 class Story:
-    """One run of the smoke test; *on_step* gets each finished step."""
+    """One run of the smoke test. *on_step* gets each finished step; *place* creates queues and functions.
+
+    Each step returns a sentence about its result. A step raises BrokenPromiseError if it fails.
+    """
 
     api: Client
     place: OnAws
@@ -83,7 +86,7 @@ class Story:
     _queued: list[str] = field(default_factory=list)
 
     def play(self) -> None:
-        """Run all steps. Always clean up, even after an interrupt."""
+        """Run all steps. Always delete the resources at the end, even after an interrupt."""
         try:
             for name, played, shows in STEPS:
                 self._carry_out(name, partial(played, self), shows)
@@ -166,7 +169,7 @@ class Story:
         return f"{MESSAGES} messages are accepted and matched {len(wanted)} subscriptions each{expiring}."
 
     def see(self, name: str) -> str:
-        """Check that the messages arrived at a subscription, in order."""
+        """Check that the messages arrived at the subscription *name*, in order."""
         self._need_published(name)
         is_there = self._wait(lambda: len(set(self._received_ids(name))) == MESSAGES, DELIVERED_S)
         took_s, arrived = self.now_s() - self._published_s, self._received_ids(name)

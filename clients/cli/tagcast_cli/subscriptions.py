@@ -71,7 +71,7 @@ _OF_PUSHES = ("timeout_seconds", "content_format")
 
 
 def subscription_fields(answer: Json) -> Table:
-    """Return a subscription as a table, without lane and warnings. The table of a group has no settings of pushes."""
+    """Return a subscription as a table, without lane and warnings. For a group, settings of pushes are left out."""
     shown, retry = dict(answer), answer.get("retry")
     is_group = protocol_of(answer.get("endpoint")) == "pull"
     if is_group and isinstance(retry, dict):
@@ -90,7 +90,7 @@ def subscription_fields(answer: Json) -> Table:
 
 
 def pending_note(answer: Json) -> Text | None:
-    """Return the remedy for an unverified endpoint, or None if the endpoint is verified.
+    """Return a note with the remedy for an unverified endpoint, or None if the endpoint is verified.
 
     >>> pending = {"state": "unverified", "state_reason": "http 404", "topic": "fruit", "name": "shop"}
     >>> print(pending_note(pending))

@@ -50,7 +50,7 @@ def visible_json(text: str) -> str:
 
 
 def escape_unprintable() -> None:
-    """Make standard output escape characters that its encoding lacks, as JSON does. UTF-8 lacks no character.
+    """Make standard output escape the characters that its encoding lacks, as JSON does. With UTF-8 nothing changes.
 
     An output that the shell closed (``>&-``) prints nothing, as in Python.
     """

@@ -34,8 +34,8 @@ def print_waiting(session: Session, topic: str, message_id: str, entries: Mappin
 def published_lines(session: Session, topic: str, message_id: str) -> list[Text]:
     """Return the subscriptions for which a new message waits, with reasons, and the command to follow the message.
 
-    Only the first :data:`LISTED_MAX` subscriptions of the topic are checked. A caller who may only publish gets just
-    the command.
+    Only the first :data:`LISTED_MAX` subscriptions of the topic are checked. If the caller may only publish, the result
+    is just the command.
     """
     follow = Text(f"Follow it with: tagcast message {topic} {message_id}", style="dim")
     try:
@@ -78,7 +78,7 @@ def next_attempt_words(state: str | None, at: object) -> str | None:
 
 
 def next_attempt(lane: Json, delivery: Json) -> str:
-    """Return the time of the next attempt of *delivery*, usually the head of *lane*, as text."""
+    """Return as text when *delivery*, usually the head of *lane*, is attempted next."""
     at = delivery.get("next_attempt_at")
     return next_attempt_words(lane.get("state"), at) or readable_instant(at)
 
@@ -134,7 +134,9 @@ def next_step(subscription: Json, topic: str, name: str) -> Text | None:
 
 
 def reason(subscription: Json, head: Json, message_id: str) -> tuple[str, Mapping[str, str]]:
-    """Return why *message_id* waits at *subscription*, and the commands that help. *head* is the backlog's head.
+    """Return why *message_id* waits at *subscription*, and the commands that help.
+
+    *head* is the head of the backlog, or empty if the backlog is.
 
     >>> why, helps = reason({"lane": {"state": "paused"}}, {}, "2")
     >>> why, list(helps)

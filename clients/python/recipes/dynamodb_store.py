@@ -22,7 +22,10 @@ class TableStore:
         self._clock = clock
 
     def claim(self, name: str, token: str, lease_s: float) -> Claim:
-        """Claim *name* for the holder of *token* for *lease_s* seconds. Return NEW if *name* was free."""
+        """Claim *name* for the holder of *token* for *lease_s* seconds. Return NEW if *name* was free.
+
+        Otherwise return IN_PROGRESS if another holder has the claim, or DONE.
+        """
         try:
             self._client.put_item(
                 TableName=self._table,

@@ -29,7 +29,7 @@ def allow() -> Response:
 
 @app.post("/hook")
 async def hook(request: Request) -> Response:
-    """Respond with the failed messages. All other messages succeed."""
+    """Process the messages of a batch, and respond with the failed ones. All other messages succeed."""
     try:
         messages = receiver.verify_batch(request.headers, await request.body())
     except TagcastError:

@@ -21,9 +21,10 @@ AsyncSleep = Callable[[float], Awaitable[object]]
 
 
 async def async_verdict(listener: AsyncListener, messages: Sequence[Pulled]) -> object:
-    """Return the listener's verdict.
+    """Call *listener* with *messages*, and return its verdict.
 
-    Raises TypeError for a listener that is not async, and RuntimeError if it awaited something that was cancelled.
+    Raises TypeError for a listener that is not async, and RuntimeError if the listener awaited something that was
+    cancelled.
     """
     try:
         called = listener(messages)
@@ -43,7 +44,7 @@ def report_fault(on_error: Callable[[Exception], None], fault: Exception) -> Non
 
 
 def get_runtime() -> object:
-    """Return what connections belong to: this process and its event loop."""
+    """Return the process and the event loop. A client opens new connections when they change."""
     try:
         return os.getpid(), asyncio.get_running_loop()
     except RuntimeError:  # Of trio, with which the client works if you give it *sleep*.
@@ -51,12 +52,12 @@ def get_runtime() -> object:
 
 
 def is_abandoned() -> bool:
-    """Return False: an abandoned task is cancelled, whereas an abandoned thread continues."""
+    """Return False, because an abandoned task is cancelled. In `threads`, an abandoned thread continues."""
     return False
 
 
 class AsyncTasks:
-    """Tasks that are started one at a time. `stop` tells all of them to stop; `join` waits until all have ended."""
+    """Tasks that are started one at a time. `stop` asks all of them to stop; `join` waits until all have ended."""
 
     def __init__(self) -> None:
         self._running: set[asyncio.Task[None]] = set()
@@ -72,14 +73,14 @@ class AsyncTasks:
         self._running = {each for each in self._running if not each.done()} | {asyncio.create_task(work(*arguments))}
 
     async def pause(self, seconds: float | None = None) -> bool:
-        """Wait for `stop`, for at most *seconds* (None: without end). Return whether `stop` was called."""
+        """Wait for `stop`, for at most *seconds*, or without end if it is None. Return whether `stop` was called."""
         if not self.stopping:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._stop.wait(), seconds)
         return self.stopping
 
     def stop(self) -> None:
-        """Tell all tasks to stop."""
+        """Ask all tasks to stop."""
         self._stop.set()
 
     async def abandon(self, seconds: float) -> None:

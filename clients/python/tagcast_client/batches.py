@@ -19,9 +19,9 @@ _TEXT = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"')
 
 
 def parts(items: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, Sequence[Mapping[str, Any]]]]:
-    """Split a batch by the API's limits. Yield each part with the place of its first item.
+    """Split a batch by the API's limits. Yield each part after the place of its first item.
 
-    An item above the size limit is a part of its own; the API refuses it.
+    An item above the size limit is a part of its own; the API refuses that part.
 
     >>> [(place, len(part)) for place, part in parts([{"body": "x"}] * 250)]
     [(0, 100), (100, 100), (200, 50)]

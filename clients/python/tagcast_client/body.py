@@ -9,17 +9,17 @@ from typing import Any
 
 
 class WithBody:
-    """Reads the *body* of a message, which is None after its deletion, and in lists without bodies."""
+    """Reads the *body* of a message. The body is None after its deletion, and in lists without bodies."""
 
     __slots__ = ()
     body: bytes | None
 
     def text(self) -> str:
-        """Return the body as text. Raises UnicodeDecodeError unless it is UTF-8, ValueError if the body is deleted."""
+        """Return the body as text. Raises UnicodeDecodeError if the body is not UTF-8, ValueError if there is none."""
         return self._octets().decode()
 
     def json(self) -> Any:
-        """Return the value of a JSON body. Raises ValueError if the body is not JSON, or is deleted."""
+        """Return the value of a JSON body. Raises ValueError if the body is not JSON, or if there is none."""
         return json.loads(self._octets())
 
     def _octets(self) -> bytes:
@@ -29,7 +29,9 @@ class WithBody:
 
 
 def body_of(found: Mapping[str, Any], text: str = "body", octets: str = "body_base64") -> bytes | None:
-    """Return the body in an object of the API, given as text or base64. Return None if there is no body.
+    """Return the body in *found*, an object of the API. Return None if there is no body.
+
+    *text* and *octets* are the names of the fields with the body as text and as base64.
 
     >>> body_of({"body": "é"}), body_of({"body_base64": "/w=="}), body_of({"body": None})
     (b'\\xc3\\xa9', b'\\xff', None)

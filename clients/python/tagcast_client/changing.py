@@ -44,7 +44,7 @@ def settings_of(kind: type[Any], settings: Mapping[str, Any], **more: Any) -> di
 
 
 def check_names(kind: type[Any], given: Mapping[str, Any], what: str = "a setting") -> None:
-    """Raise TypeError for a name that is not in *kind*, a TypedDict."""
+    """Raise TypeError if *given* has a name that is not in *kind*, a TypedDict. The error calls valid names *what*."""
     known = kind.__annotations__
     if others := sorted(given.keys() - known.keys()):
         raise TypeError(f"{', '.join(map(repr, others))} is not {what}: allowed are {', '.join(sorted(known))}")
@@ -65,7 +65,7 @@ def with_endpoint(settings: Mapping[str, Any]) -> dict[str, Any]:
 def in_place_of(present: object, wanted: Mapping[str, Any]) -> dict[str, Any]:
     """Return the merge patch that replaces *present*, an object, by *wanted*.
 
-    Raises ValueError for a null in an inner object: a merge patch would remove that name.
+    Raises ValueError for a null in an inner object, because a merge patch would remove the name of the null.
 
     >>> in_place_of({"kind": "tags", "tags": ["a"]}, {"kind": "sql92", "expression": "b = 1"})
     {'tags': None, 'kind': 'sql92', 'expression': 'b = 1'}
@@ -95,7 +95,7 @@ def _replaced_objects(changes: Mapping[str, Any]) -> list[str]:
 def patch_of(present: Subscription, changes: Mapping[str, Any]) -> dict[str, Any]:
     """Return *changes* as a patch of *present*.
 
-    A filter and an endpoint are replaced as a whole, and so are retries if their strategy changes.
+    A filter and an endpoint are replaced as a whole. Retry settings are replaced if the strategy changes, else merged.
     """
     patch = dict(changes)
     for name in _replaced_objects(changes):
@@ -117,9 +117,9 @@ def subscription_patch(present: Subscription, wanted: Mapping[str, Any]) -> dict
     """Return the patch that updates *present* to the *wanted* settings; empty if no setting differs.
 
     The start of a group cannot change. A secret is set only if the subscription has none; otherwise it must be rotated.
-    Pushes to queues and functions are not signed, and answers do not show whether such a subscription has a secret: for
-    these endpoints no secret is set. Headers are write-only, so they are always set. If *wanted* has no
-    ``ordered``, the wanted strategy decides the order.
+    For a queue or a function no secret is set: pushes to it are not signed, and answers do not show whether a secret
+    exists. Headers are write-only, so they are always set. If *wanted* has no ``ordered``, the wanted strategy decides
+    the order.
     """
     differs = {name: value for name, value in wanted.items() if not _has(present, name, value)}
     differs.pop("start_from", None)

@@ -13,7 +13,7 @@ LIFE_S = 86_400.0
 
 
 class Claim(Enum):
-    """The outcome of claiming a name: it was new and is claimed now, another holder has claimed it, or it is done."""
+    """The outcome of a claim. The name was free and is claimed now, another holder has claimed it, or it is done."""
 
     NEW = "new"
     IN_PROGRESS = "in_progress"

@@ -63,10 +63,11 @@ class ConsumerOptions:
     The consumer handles at most *consume_thread_max* batches at the same time, each of at most
     *consume_message_batch_max_size* messages. It pulls no messages beyond that. While a listener works, the consumer
     extends the visibility timeout every *prolong_seconds*, by default a third of the timeout. Messages of a failed
-    batch become visible again after *suspend_seconds*; then each is a batch. A pull waits for *wait_seconds*; after an
-    empty pull the consumer pauses for *pull_interval_seconds*. An idle consumer shuts down within a second.
+    batch become visible again after *suspend_seconds*; then each message is a batch. A pull waits for messages for at
+    most *wait_seconds*; after an empty pull the consumer pauses for *pull_interval_seconds*. An idle consumer shuts
+    down within a second.
 
-    *ordered*: one member at a time gets the messages of the topic or a key, batch after batch. The order is set when
+    If *ordered*, one member at a time gets the messages of the topic or a key, batch after batch. The order is set when
     the group is created. *start_from* is the start of a new group: ``latest``, ``earliest``, or an instant (RFC 3339).
     Without *member_id*, each consumer gets a random id when it starts. Raises ValueError for a number out of bounds.
     """
@@ -103,6 +104,8 @@ class ConsumerOptions:
     def delay_s(self, verdict: object) -> int | None:
         """Return the seconds until a batch becomes visible again, or None if the batch is done.
 
+        Raises TypeError if *verdict* is no verdict of a listener.
+
         >>> options = ConsumerOptions()
         >>> options.delay_s(None), options.delay_s(ConsumeStatus.RECONSUME_LATER), options.delay_s(Later(300))
         (None, 10, 300)
@@ -119,7 +122,10 @@ class ConsumerOptions:
 
 @dataclass(slots=True, eq=False)
 class Batch:
-    """A listener's batch, with its current receipt handles. *delay_s* is the delay of a nack in seconds, else None."""
+    """A listener's batch. *handles* are the current receipt handles of its messages.
+
+    *delay_s* is the delay in seconds if the batch is nacked. It is None if the batch is not nacked.
+    """
 
     topic: str
     messages: Sequence[Pulled]
@@ -130,8 +136,8 @@ class Batch:
     def split(cls, topic: str, messages: Sequence[Pulled], size: int) -> list[list[Batch]]:
         """Split pulled messages into parts of at most *size* messages, one part for each slot.
 
-        A part is one batch, or a batch per message if one of them was pulled before. Otherwise a message that always
-        fails would use up the attempts of the other messages in its batch.
+        A part is usually one batch. If one of its messages was pulled before, each of its messages is a batch.
+        Otherwise a message that always fails would use up the attempts of the other messages.
         """
         parts = [messages[start : start + size] for start in range(0, len(messages), size)]
         return [
@@ -154,9 +160,9 @@ class Batch:
 
     @staticmethod
     def together(batches: Iterable[Batch], most: int) -> list[tuple[str, list[Batch]]]:
-        """Join the batches of each topic into requests of at most *most* handles.
+        """Group the batches of each topic into requests of at most *most* handles.
 
-        Return the topic and batches per request.
+        Return the topic and the batches of each request.
         """
         found: list[tuple[str, list[Batch]]] = []
         for batch in sorted(batches, key=lambda batch: batch.topic):

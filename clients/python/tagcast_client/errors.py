@@ -24,7 +24,7 @@ class TagcastError(Exception):
 
 
 class UnreachableError(TagcastError):
-    """No answer from *url*. If *refused*, no connection was made. Otherwise the request may have arrived."""
+    """No answer came from *url*. If *refused*, no connection was made. Otherwise the request may have arrived."""
 
     def __init__(self, url: str, reason: str, *, refused: bool) -> None:
         super().__init__(f"{url}: {reason}")
@@ -34,7 +34,10 @@ class UnreachableError(TagcastError):
 
 
 class SigningError(TagcastError):
-    """The request cannot be signed: no credentials, profile or region, a refused role, no botocore, a wrong token."""
+    """The request cannot be signed.
+
+    Credentials, profile or region are missing, a role was refused, botocore is missing, or the token is bad.
+    """
 
 
 class UnexpectedAnswerError(TagcastError):
@@ -42,7 +45,7 @@ class UnexpectedAnswerError(TagcastError):
 
 
 class AcknowledgedLateError(TagcastError):
-    """A listener took longer than the visibility timeout, which was not extended. So the messages are pulled again."""
+    """A listener took longer than the visibility timeout, which was not extended. Its messages are pulled again."""
 
     def __init__(self, message_ids: Sequence[str]) -> None:
         shown = ", ".join(message_ids[:3]) + (", …" if len(message_ids) > 3 else "")
@@ -133,7 +136,7 @@ class ThrottledError(ProblemError):
 
 
 class ServerError(ProblemError):
-    """5xx: the service failed, after all retries. The request may or may not have been carried out."""
+    """5xx: the service failed, after all retries. The service may have carried out the request."""
 
 
 _BY_STATUS: dict[int, type[ProblemError]] = {
@@ -151,7 +154,7 @@ _BY_STATUS: dict[int, type[ProblemError]] = {
 
 
 def problem_of(status: int, text: str) -> dict[str, Any]:
-    """Return the problem in an error answer. API Gateway's own answers, ``{"message": …}``, become a problem, too.
+    """Return the problem in an error answer. An answer without a problem, e.g. of API Gateway, is converted to one.
 
     >>> problem_of(403, '{"message": "Forbidden"}')
     {'title': 'HTTP 403', 'status': 403, 'detail': 'Forbidden'}
@@ -171,7 +174,7 @@ def problem_of(status: int, text: str) -> dict[str, Any]:
 
 
 def refusal(status: int, text: str, *, creates: bool = False) -> ProblemError:
-    """Return the error for an answer that is not a success. *creates*: the request was to create a resource.
+    """Return the error for an answer that is not a success. *creates* says that the request was to create a resource.
 
     >>> refusal(404, '{"title": "Not found", "detail": "no topic t"}')
     NotFoundError('404 Not found: no topic t')

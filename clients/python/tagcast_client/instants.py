@@ -31,7 +31,7 @@ def instant(value: str | datetime) -> str:
 
 
 def json_default(value: object) -> Any:
-    """Return an instant or a message in its JSON form. Raises TypeError for other values.
+    """Return an instant or a message in its JSON form, for ``json.dumps``. Raises TypeError for other values.
 
     Raises ValueError for an instant without an offset.
 

@@ -52,8 +52,8 @@ class Answer:
 class Operation(Generic[T]):
     """One request and the reader of its answer.
 
-    *repeatable*: the request may be repeated after a lost answer. *gone_is_done*: if a repetition gets 404, an
-    earlier request succeeded.
+    If *repeatable*, the request may be repeated after a lost answer. *gone_is_done* is for deletions: if a repetition
+    gets 404, an earlier request has deleted the resource.
     """
 
     method: str
@@ -79,7 +79,7 @@ class Operation(Generic[T]):
 
     @property
     def content(self) -> bytes | None:
-        """The encoded body, or None. A lone surrogate, which JSON allows, is escaped."""
+        """The body encoded as JSON, or None without a body. A lone surrogate, which JSON allows, is escaped."""
         if self.body is None:
             return None
         try:
@@ -101,7 +101,7 @@ class Operation(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T]):
-    """One page of a list, and the cursor of the next page, or None on the last page."""
+    """One page of a list. *next_cursor* is the cursor of the next page, or None on the last page."""
 
     items: tuple[T, ...]
     next_cursor: str | None
@@ -137,8 +137,8 @@ def checked_url(url: str) -> str:
 def path_of(*segments: str) -> str:
     """Return a path of quoted segments.
 
-    Raises InvalidError for an empty segment, ``.`` and ``..``, because they lead to the path of another resource.
-    It also raises InvalidError for a segment that no path can have, and TypeError for one that is not text.
+    An empty segment, ``.`` and ``..`` raise InvalidError, because they lead to the path of another resource. So does a
+    segment that no path can have. A segment that is not text raises TypeError.
 
     >>> path_of("topics", "a b", "messages")
     '/topics/a%20b/messages'
@@ -178,6 +178,8 @@ def drop_none(**fields: Any) -> dict[str, Any]:
 def idempotency(key: str | None) -> str:
     """Return *key*, or a new key if *key* is None. Raises ValueError for a key that is not valid in a header.
 
+    A key that is not text raises TypeError.
+
     >>> idempotency("order-7")
     'order-7'
     >>> idempotency("é")
@@ -197,7 +199,8 @@ def idempotency(key: str | None) -> str:
 def part_key(key: str, place: int) -> str:
     """Return the idempotency key of the part of a batch that begins at *place*.
 
-    Each part is a request with its own key. Later keys are digests, because a suffix could make a key too long.
+    Each part is a request with its own key. The first part's key is *key*. Later keys are digests, because a suffix
+    could make a key too long.
 
     >>> part_key("order-7", 0), len(part_key("order-7", 100))
     ('order-7', 64)
@@ -211,7 +214,7 @@ def if_match(version: int | None) -> dict[str, str]:
 
 
 def reads(kind: type[T]) -> Callable[[Answer], T]:
-    """Return a function that reads an answer as a *kind*."""
+    """Return a function that reads an answer as an object of type *kind*."""
     return lambda answer: decode(kind, answer.json)
 
 

@@ -32,8 +32,8 @@ class MessageAttributes(TypedDict, total=False):
 class NewMessage:
     """A message to publish. The body is text, bytes, or an object or list that becomes JSON.
 
-    JSON has the content type ``application/json`` unless you give another type. Without *traceparent*, the message is
-    in the current trace.
+    A JSON body has the content type ``application/json`` unless you give another type. Without *traceparent*, the
+    message joins the current trace.
     """
 
     body: Body
@@ -86,9 +86,9 @@ class NewMessage:
 
 
 def list_tags(tags: Iterable[str]) -> tuple[str, ...]:
-    """Return *tags* as a tuple. Raises TypeError for a single string, which would become a tag per letter.
+    """Return *tags* as a tuple. Raises TypeError for a single string, which would become one tag for each letter.
 
-    A set is sorted, because each process has another order of it: a request that is repeated with the same idempotency
+    A set is sorted, because its order differs between processes. A request that is repeated with the same idempotency
     key after a restart must be the same request.
 
     >>> list_tags(["paid", "eu"]), list_tags({"paid", "eu"})

@@ -34,8 +34,8 @@ class Receiver:
 
     With the signature `v1a`, pass public keys of the subscription (`whpk_…`, from `Subscription.public_keys`) instead
     of secrets. Keys need the extra `tagcast-client[ed25519]`. Use one receiver per subscription. With the keys of
-    several subscriptions, a receiver could distinguish their pushes only by unsigned headers. A signature is valid five
-    minutes before and after its timestamp. Use a `Deduplicator` to recognize repeated pushes.
+    several subscriptions, only unsigned headers would distinguish their pushes. A signature is valid five minutes
+    before and after its timestamp. Use a `Deduplicator` to recognize repeated pushes.
     """
 
     def __init__(self, *secrets: str) -> None:
@@ -44,7 +44,10 @@ class Receiver:
         self._verifiers = tuple(map(verifier_of, secrets))
 
     def verify(self, headers: Mapping[str, str], body: bytes) -> Received:
-        """Verify a push and return its message. Raises VerificationError, UnreadableError."""
+        """Verify a push and return its message.
+
+        Raises VerificationError, and UnreadableError if the request is not a push of tagcast, or has several messages.
+        """
         self._check(headers, body)
         return read(headers, body)
 

@@ -16,9 +16,9 @@ TRANSIENT = frozenset({500, 502, 503, 504})
 class Retries:
     """How long a request is repeated after its first try, and the waits between tries.
 
-    No try starts later than *seconds* after the first try; 0 disables repetitions. Until the client has its first
-    answer from the API, refused connections are repeated only for *unknown_s* seconds: the address is probably wrong.
-    The API remembers an idempotency key for the topic's retention. During this time, no repetition publishes twice.
+    No try starts later than *seconds* after the first try; 0 disables repetitions. Before the API's first answer to the
+    client, refused connections are repeated only for *unknown_s* seconds, because the address is probably wrong. The
+    API remembers an idempotency key for the topic's retention. During this time, no repetition publishes twice.
     """
 
     seconds: float = 20.0
@@ -27,7 +27,7 @@ class Retries:
     unknown_s: float = 4.0
 
     def window_s(self, made: int) -> float:
-        """Return the longest wait after *made* tries, in seconds. The wait doubles with each try, up to a maximum.
+        """Return the longest wait after *made* tries, in seconds. It doubles with each try, up to *wait_s_max*.
 
         >>> [Retries().window_s(made) for made in (1, 2, 3, 99)]
         [0.2, 0.4, 0.8, 5.0]
@@ -37,9 +37,9 @@ class Retries:
 
 @dataclass(slots=True)
 class Tries:
-    """The tries of one operation. *began_s* is the start, by a monotonic clock.
+    """The tries of one operation. *began_s* is the start, by a monotonic clock. *made* counts the tries.
 
-    *may_be_done*: the API may have carried out an earlier try. The answer to that try was lost, or was an error.
+    *may_be_done* is true if the API may have carried out an earlier try, because its answer was lost or an error.
     """
 
     policy: Retries
@@ -52,8 +52,8 @@ class Tries:
     ) -> float | None:
         """Return the seconds to wait before the next try, or None if *outcome* is final or no time is left.
 
-        *is_known*: the API has answered this client before. The wait is random within a window that doubles, and at
-        least the answer's Retry-After.
+        *is_known* is true if the API has answered this client before. The wait is random within a window that doubles,
+        and at least the answer's Retry-After.
         """
         self.made += 1
         seconds, retry_after = self.policy.seconds, ""

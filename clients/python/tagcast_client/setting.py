@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A setting, as in the API's document. *extra* holds the document's ``x-`` keys, without this prefix."""
+    """A setting, as the API's document describes it. *extra* has the document's ``x-`` keys, without this prefix."""
 
     name: str
     type: Literal["integer", "number", "string", "boolean", "object", "array", "any"]

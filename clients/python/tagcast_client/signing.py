@@ -36,7 +36,7 @@ def is_aws(url: str) -> bool:
 
 
 def region_of(url: str) -> str | None:
-    """Return the AWS region in the host name of an API or a function, or None if it has no region.
+    """Return the AWS region in the host name of an API or a function. Return None if the name has no region.
 
     >>> region_of("https://abc.execute-api.eusc-de-east-1.amazonaws.eu/prod")
     'eusc-de-east-1'
@@ -56,7 +56,9 @@ def service_of(url: str) -> str:
 
 
 def is_token(text: str) -> bool:
-    """Return whether a header can contain this token. With any other token, the error of the request would quote it.
+    """Return whether a header can contain this token.
+
+    With any other token, the error of the HTTP library would quote the token.
 
     >>> is_token("eyJ.eyJ.c2ln"), is_token("eyJ.eyJ.c2ln\\n"), is_token("")
     (True, False, False)
@@ -90,8 +92,8 @@ class _HeaderAuth(httpx.Auth):
 class BearerToken(_HeaderAuth):
     """Sends a bearer token of the deployment's issuer. *token* may be a function, called before every request.
 
-    An asynchronous client calls the function in a thread. Plain http would show the token to the network, so it is sent
-    only by https, or to this machine.
+    An asynchronous client calls the function in a thread. The token is sent only by https, or to this machine, because
+    plain http would show the token to the network.
     """
 
     def __init__(self, token: str | Callable[[], str]) -> None:
@@ -108,7 +110,7 @@ class BearerToken(_HeaderAuth):
 
 
 class SigV4(_HeaderAuth):
-    """Signs with the credentials of *profile* (None: the default chain), loaded at the first request.
+    """Signs with the credentials of *profile*, by default those of AWS's default chain. They load at the first request.
 
     Needs the extra ``tagcast-client[aws]``. Without *region*, the region comes from the URL or the profile.
     """

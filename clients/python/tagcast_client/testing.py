@@ -71,9 +71,9 @@ class _Resource:
 class FakeApi(httpx.MockTransport):
     """An API in memory for publishers: topics, subscriptions, `publish` and `publish_batch`.
 
-    It records accepted messages in *published* and evaluates no filter: *matched* counts all subscriptions of a topic.
-    It refuses tags and properties that are not text, but checks no limits. A generated secret is always TEST_SECRET.
-    Any other request gets 501.
+    It records accepted messages in *published* and evaluates no filter, so *matched* counts all subscriptions of a
+    topic. It refuses tags and properties that are not text, but checks no limits. A generated secret is always
+    TEST_SECRET. Any other request gets 501.
     """
 
     def __init__(self) -> None:
@@ -270,7 +270,7 @@ def sign_push(
 ) -> tuple[dict[str, str], bytes]:
     """Return headers and body of a push in the content format `simplified`, signed with *secret* at *at_s*.
 
-    Raises ValueError for an invalid secret.
+    *at_s* is in seconds since 1970, by default now. Raises ValueError for an invalid secret.
 
     >>> from tagcast_client import Receiver
     >>> Receiver(TEST_SECRET).verify(*sign_push("one apple", tags=["apple"])).tags

@@ -21,13 +21,16 @@ Sleep = Callable[[float], object]
 
 
 def verdict(listener: Listener, messages: Sequence[Pulled]) -> object:
-    """Return the listener's verdict. Raises RuntimeError for a `BaseException` such as ``SystemExit``."""
+    """Call *listener* with *messages*, and return its verdict.
+
+    Raises RuntimeError for a `BaseException` such as ``SystemExit``.
+    """
     with _report_all("the listener"):
         return listener(messages)
 
 
 def report_fault(on_error: Callable[[Exception], None], fault: Exception) -> None:
-    """Call *on_error*. Raises RuntimeError for a `BaseException` such as ``SystemExit``."""
+    """Call *on_error* with *fault*. Raises RuntimeError for a `BaseException` such as ``SystemExit``."""
     with _report_all("on_error"):
         on_error(fault)
 
@@ -46,7 +49,7 @@ def _report_all(what: str) -> Iterator[None]:
 
 
 def get_runtime() -> object:
-    """Return what connections belong to: this process."""
+    """Return the process. A client opens new connections when it changes."""
     return os.getpid()
 
 
@@ -61,7 +64,7 @@ def is_abandoned() -> bool:
 
 
 class Tasks:
-    """Threads that are started one at a time. `stop` tells all of them to stop; `join` waits until all have ended."""
+    """Threads that are started one at a time. `stop` asks all of them to stop; `join` waits until all have ended."""
 
     def __init__(self) -> None:
         self._running: set[_Worker] = set()
@@ -84,11 +87,11 @@ class Tasks:
             thread.start()
 
     def pause(self, seconds: float | None = None) -> bool:
-        """Wait for `stop`, for at most *seconds* (None: without end). Return whether `stop` was called."""
+        """Wait for `stop`, for at most *seconds*, or without end if it is None. Return whether `stop` was called."""
         return self._stop.wait(seconds)
 
     def stop(self) -> None:
-        """Tell all threads to stop."""
+        """Ask all threads to stop."""
         self._stop.set()
 
     def abandon(self, seconds: float) -> None:

@@ -15,7 +15,7 @@ _FIELDS = ("traceparent", "tracestate")
 
 
 def current_trace() -> Mapping[str, str]:
-    """Return the headers that name the current span; no headers without a span.
+    """Return the headers that name the current span of OpenTelemetry; an empty mapping without a span.
 
     OpenTelemetry is used only if it is already imported.
     """

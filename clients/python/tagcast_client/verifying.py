@@ -31,8 +31,8 @@ class Verifier:
     def holds(self, headers: Mapping[str, str], body: bytes) -> bool:
         """Return whether one of the signatures in *headers* is valid for *body*.
 
-        The names in *headers* are in lower case. An id with a dot is refused: dots separate the signed parts, so the id
-        could contain the timestamp, and the timestamp the beginning of the body.
+        The names in *headers* are in lower case. An id with a dot is refused, because dots separate the signed parts.
+        Such an id could contain the timestamp, and the timestamp the beginning of the body.
         """
         signed = signed_octets(headers["webhook-id"], headers["webhook-timestamp"], body)
         texts = headers["webhook-signature"].split(" ")
@@ -49,7 +49,7 @@ class Verifier:
 
 
 def verifier_of(secret: str) -> Verifier:
-    """Return the verifier for a *secret* or a public key. Raises ValueError for any other text, TypeError for no text.
+    """Return the verifier for a *secret* or a public key. Any other text raises ValueError, any other type TypeError.
 
     Raises ImportError for a public key if the extra `tagcast-client[ed25519]` is not installed.
     """
@@ -64,19 +64,20 @@ def verifier_of(secret: str) -> Verifier:
 def is_timely(headers: Mapping[str, str]) -> bool:
     """Return whether the timestamp is in whole seconds, and within five minutes of this machine's clock.
 
-    A fraction is refused: it could be the beginning of the body, because a dot separates both in the signed bytes.
+    A dot separates timestamp and body in the signed bytes. So a timestamp with a fraction is refused, because the
+    fraction could be the beginning of the body.
     """
     timestamp = headers["webhook-timestamp"]
     return _SECONDS.fullmatch(timestamp) is not None and abs(time.time() - int(timestamp)) <= TOLERANCE_S
 
 
 def signed_octets(message_id: str, timestamp: str, body: bytes) -> bytes:
-    """Return the bytes that a signature covers. Surrogates, to which some servers decode invalid bytes, are allowed."""
+    """Return the bytes that a signature covers. Surrogates are allowed, because servers may decode bytes to them."""
     return f"{message_id}.{timestamp}.".encode(errors="surrogatepass") + body
 
 
 def sign(key: bytes, signed: bytes) -> bytes:
-    """Return the signature of scheme `v1`."""
+    """Return the signature of scheme `v1` of the bytes *signed*."""
     return hmac.digest(key, signed, "sha256")
 
 

@@ -44,13 +44,13 @@ TAIL_WAIT_S = 20
 
 
 class AsyncClient(AsyncOperations):
-    """A client of the API at *url*; default: the environment variable ``TAGCAST_URL``.
+    """A client of the API at *url*, by default the URL in the environment variable ``TAGCAST_URL``.
 
     Without *auth*, the client signs requests to AWS with the default AWS credentials. Other requests are not signed.
 
-    The client repeats a request after a lost answer, 429 or 5xx, as *retries* says, if that is safe. A publish is safe,
-    because it has an idempotency key. A refused request raises `ProblemError`, a missing answer `UnreachableError`.
-    Use the client as a context manager, or close it.
+    After a lost answer, 429 or 5xx, the client repeats a request if that is safe; *retries* limits the repetitions. A
+    publish is safe, because it has an idempotency key. A refused request raises `ProblemError`, a missing answer
+    `UnreachableError`. Use the client as a context manager, or close it.
     """
 
     async def publish(
@@ -63,7 +63,8 @@ class AsyncClient(AsyncOperations):
     ) -> Accepted:
         """Publish one message. The API accepts it once, even if the client repeats the request.
 
-        An object or a list as *body* becomes JSON. `MessageAttributes` lists the other attributes of a message.
+        An object or a list as *body* becomes JSON. `MessageAttributes` lists the other attributes of a message. Without
+        *idempotency_key*, each call gets a new key.
         """
         check_names(MessageAttributes, attributes, "an attribute of a message")
         message = NewMessage.like(attributes, body)
@@ -85,7 +86,7 @@ class AsyncClient(AsyncOperations):
     async def replay(
         self, topic: str, subscription: str, messages: Iterable[ArchivedMessage], *, idempotency_key: str | None = None
     ) -> tuple[Accepted | Refused, ...]:
-        """Replay archived messages to one subscription; otherwise like `publish_batch`."""
+        """Replay archived messages to one subscription. Limits, results and errors are as in `publish_batch`."""
         path = path_of("topics", topic, "subscriptions", subscription, "replay")
         return await self._publish_parts(path, check_items(ArchivedMessage, messages), idempotency_key, {})
 
@@ -117,10 +118,10 @@ class AsyncClient(AsyncOperations):
     ) -> Subscription:
         """Create the subscription, or update the named settings. All other settings stay.
 
-        Call the method at the start of a program. A *secret* replaces the present one: for a day pushes are also signed
-        with the old secret. `generate` creates a secret only for a subscription without a secret. If the answer with
-        the generated secret is lost, the method raises UnreachableError; then call `rotate_secret`. *start_from* is for
-        a new group only. Headers and certificates are write-only, so they are set each time.
+        Call the method at the start of a program. A *secret* replaces the present one; for a day pushes are also signed
+        with the old secret. The secret `generate` creates one only for a subscription without a secret. If the answer
+        with the generated secret is lost, the method raises UnreachableError; then call `rotate_secret`. *start_from*
+        is for a new group only. Headers and certificates are write-only, so they are set each time.
         """
         wanted = settings_of(SubscriptionSettings, settings, endpoint=endpoint)
         path = path_of("topics", topic, "subscriptions", subscription)
@@ -179,7 +180,7 @@ class AsyncClient(AsyncOperations):
     ) -> AsyncGenerator[Tail, None]:
         """Yield a `Tail` whenever there are new events, from now on and without end.
 
-        The arguments select events, as in `tail`.
+        *kind*, *subscription* and *state* select events, as in `tail`.
         """
         narrowed: dict[str, Any] = {"kind": kind, "subscription": subscription, "state": state}
         cursor = (await self.tail(topic, max_events=0)).next_cursor
@@ -199,8 +200,8 @@ class AsyncClient(AsyncOperations):
     ) -> Answer:
         """Send any request and return the unchanged answer. Raises the same errors as the other methods.
 
-        A POST is repeated only after 429 or a refused connection. *path* must begin with a slash. Any other text raises
-        ValueError, because it could change the host, which would get the token.
+        A POST is repeated only after 429 or a refused connection. *path* must begin with a slash. Any other *path*
+        raises ValueError, because it could change the host, and the wrong host would get the token.
         """
         if not path.startswith("/"):
             raise ValueError(f"{path!r} is not a path of the API: it must begin with /, for example /topics")

@@ -52,7 +52,7 @@ def _tls_context() -> ssl.SSLContext:
 
 
 class AsyncConnection:
-    """Runs operations, and repeats them if that is safe, as described for the client."""
+    """Runs operations, and repeats them if that is safe. The class of the client describes the rules."""
 
     def __init__(
         self,
@@ -233,7 +233,7 @@ class AsyncPages(Generic[T]):
                 return
 
     async def page(self, cursor: str | None = None) -> Page[T]:
-        """Return the first page, or the page at *cursor*, the ``next_cursor`` of the previous page."""
+        """Return the first page, or the page at *cursor*, which is the ``next_cursor`` of the previous page."""
         return await self._read(cursor)
 
 

@@ -49,7 +49,7 @@ def _log(fault: Exception) -> None:
 
 
 class AsyncConsumer:
-    """A member of a consumer group: it pulls messages, calls a listener, and acknowledges.
+    """A member of a consumer group: it pulls messages, calls a listener, and acknowledges the messages.
 
     The consumer continues after a failed listener, a changed filter of the group, or an unreachable API. It reports
     each error to *on_error*, which by default logs the error. Use the consumer as a context manager, or call `start`
@@ -78,7 +78,10 @@ class AsyncConsumer:
         self._has_left = False
 
     def subscribe(self, topic: str, expression: str | AnyFilter | None = "*") -> None:
-        """Before `start`, subscribe to a topic with a tag expression (``TagA || TagB``) or any other filter."""
+        """Before `start`, subscribe to a topic with a tag expression (``TagA || TagB``) or any other filter.
+
+        A text is a tag expression. None and the default ``*`` match everything.
+        """
         self._filters[topic] = Filter.tag_expression(expression) if isinstance(expression, str) else expression
 
     def register_message_listener(self, listener: AsyncListener) -> None:
@@ -132,7 +135,10 @@ class AsyncConsumer:
         self._upkeep.start(self._prolong)
 
     async def wait(self, seconds: float | None = None) -> bool:
-        """Wait for `shutdown`, for at most *seconds* (None: without end). Return whether `shutdown` was called."""
+        """Wait for `shutdown`, and return whether `shutdown` was called.
+
+        The call waits for at most *seconds*, or without end if *seconds* is None.
+        """
         return await self._work.pause(seconds)
 
     async def shutdown(self) -> None:

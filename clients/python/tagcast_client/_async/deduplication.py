@@ -15,7 +15,10 @@ from tagcast_client.received import Received
 
 
 class AsyncSeenStore(Protocol):
-    """Stores which messages are claimed or done. For several processes, use a table with conditional writes."""
+    """Stores which messages are claimed or done. For several processes, use a table with conditional writes.
+
+    A *name* is that of a message; a *token* is that of one claim.
+    """
 
     async def claim(self, name: str, token: str, lease_s: float) -> Claim:
         """Claim *name* for the holder of *token* for *lease_s* seconds.
@@ -25,7 +28,7 @@ class AsyncSeenStore(Protocol):
         """
 
     async def confirm(self, name: str, life_s: float) -> None:
-        """Record for *life_s* seconds that *name* is done: every later claim returns DONE."""
+        """Record for *life_s* seconds that *name* is done, so that every later claim returns DONE."""
 
     async def release(self, name: str, token: str) -> None:
         """Release the claim of *name*, so that *name* is new again. Do nothing if another token holds the claim."""
@@ -41,7 +44,10 @@ class AsyncMemoryStore:
         self._lock = Lock()
 
     async def claim(self, name: str, token: str, lease_s: float) -> Claim:
-        """Claim *name* for the holder of *token* for *lease_s* seconds. Return NEW if *name* was free."""
+        """Claim *name* for the holder of *token* for *lease_s* seconds. Return NEW if *name* was free.
+
+        Otherwise return IN_PROGRESS if another holder has the claim, or DONE.
+        """
         now = self._clock()
         with self._lock:
             until, holder = self._kept.get(name, (now, None))
@@ -71,9 +77,10 @@ class AsyncMemoryStore:
 class AsyncDeduplicator:
     """Recognizes processed messages by subscription and id.
 
-    A message is claimed for *lease_s* seconds, processed, and then confirmed for *life_s* seconds. If a process dies in
-    between, the message is new again after the lease. If processing takes longer than the lease, the message may be
-    processed twice. The default store is this process's memory; use an external store for several processes.
+    A message is claimed for *lease_s* seconds, processed, and then confirmed for *life_s* seconds. If a process dies
+    while it processes a message, the message is new again after the lease. If processing takes longer than the lease,
+    the message may be processed twice. The default store is this process's memory. Use an external store for several
+    processes.
     """
 
     def __init__(self, store: AsyncSeenStore | None = None, life_s: float = LIFE_S, lease_s: float = LEASE_S) -> None:
@@ -83,7 +90,7 @@ class AsyncDeduplicator:
 
     @asynccontextmanager
     async def once(self, message: Received) -> AsyncIterator[bool]:
-        """Yield whether *message* is new, for a ``with`` block. If it is new, process it in the block.
+        """Yield whether *message* is new, for a ``with`` block. If it is new, process the message in the block.
 
         If the block fails, the message is new again for its next delivery. Raises InProgressError if the message is
         being processed elsewhere.
