@@ -263,10 +263,10 @@ class ViewsOfTopic:
 
 
 class BacklogFront:
-    """The fronts of the backlogs of a topic's subscriptions, each read at most once.
+    """The fronts of a topic's backlogs: the first *rows_max* due rows of each, read at most once.
 
-    Due rows are sorted by position, so a row cannot be read by its message id. A front has *rows_max* rows. Deliveries
-    behind it are shown without attempts, although independent deliveries may have some.
+    Due rows are sorted by position, so a row cannot be read by its message id. Deliveries behind a front are shown
+    without attempts, although they may have some under INDEPENDENT_RETRY.
     """
 
     def __init__(self, world: World, topic_id: str, rows_max: int = FRONT_ROWS) -> None:

@@ -146,7 +146,7 @@ def _lane_at(topics: Mapping[str, str], shard: int, wake_at: int, topic: str | N
 
 
 def list_hosts(world: World, limit: int, cursor: str | None) -> Page[Host]:
-    """Return the hosts that did not respond recently, in arbitrary order, from *cursor* on (None: from the start).
+    """Return the hosts that did not respond recently, in arbitrary order, from *cursor* on. None is the start.
 
     A host is listed for an hour after the last write of its row. A page may have fewer than *limit* hosts.
     """

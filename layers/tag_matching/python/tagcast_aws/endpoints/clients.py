@@ -87,7 +87,7 @@ class Caller:
             return Outcome(False, f"{self._service}: {type(error).__name__}", unreached=lost, unsent=not lost)
 
     async def call(self, region: str | None, timeout_s: int, call: Callable[[Any], T]) -> T:
-        """Return the result of *call* with a client of *region* (None: the deployment's region), or raise its error.
+        """Return the result of *call* with a client of *region*, or raise its error. None is the deployment's region.
 
         If the connection is closed before the answer, *call* runs once more. Raises TimeoutError after *timeout_s*.
         """

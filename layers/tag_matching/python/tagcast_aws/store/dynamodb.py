@@ -207,7 +207,10 @@ class DynamoStore:
     def find_kept(
         self, topic: str, *, accepted_from: int, before_version: int, alive_at: int, cursor: str | None
     ) -> Page[Row]:
-        """Return kept messages in the next thousand rows. Each 4 KB costs one read unit, even without results."""
+        """Return the kept messages among the next thousand rows of the table; the port explains the arguments.
+
+        Each 4 KB that is read costs one read unit, even without results.
+        """
         return self._scan(kept_request(topic, accepted_from, before_version, alive_at, cursor))
 
     def _scan(self, request: dict[str, Any]) -> Page[Row]:
