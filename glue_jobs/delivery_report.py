@@ -49,7 +49,7 @@ class Tables:
 
 
 def report(records: history.Records, as_of: int) -> Tables:
-    """Return the tables of the report. The time for which lanes were closed is counted up to *as_of* (ms)."""
+    """Return the tables of the report. If a lane still holds messages back, its closed time counts to *as_of* (ms)."""
     entries = audit_entries.entries(records.messages, records.deliveries)
     outcomes = materialise(measures.outcomes(entries))
     closed = history.closed_intervals(records.lanes, removal_ms=0)

@@ -124,7 +124,7 @@ def preview(messages: DataFrame, filters: Sequence[CompiledFilter]) -> dict[str,
 
 
 def to_archived_message(offer: Mapping[str, Any]) -> ArchivedMessage:
-    """Convert an offer to the form of the Python client."""
+    """Convert an *offer* (an archived message in the API's form) to the form of the Python client."""
     from tagcast_client import ArchivedMessage, NewMessage
 
     octets = offer.get("body_base64")

@@ -146,10 +146,10 @@ def find_early(
 ) -> tuple[DataFrame, DataFrame]:
     """Return the gaps that are too short, as violations, and all gaps that were checked.
 
-    *delays* has each policy's shortest waits. A shorter gap between two attempts is a violation, unless an intervention
-    lies between the attempts. Under INDEPENDENT_RETRY all entries are checked, otherwise only the heads of lanes. An
-    entry is certainly the head from its second attempt on, and at position 0 of a new backlog. Under BACKOFF_RETRY, an
-    entry that waited in the backlog before its first attempt is also the head.
+    A gap is the time between two attempts of one entry. It is too short if it is below the policy's shortest wait in
+    *delays*, and no intervention lies in the gap. Under INDEPENDENT_RETRY all gaps are checked, otherwise only those of
+    an entry that certainly was the head of its lane. It was the head from its second attempt on, at position 0 of a
+    new backlog, and under BACKOFF_RETRY if it waited in the backlog before its first attempt.
     """
     valid = (sql.col("valid_from") <= sql.col("next_at") + terms.blur_ms) & (
         sql.col("valid_to") >= sql.col("at") - terms.blur_ms

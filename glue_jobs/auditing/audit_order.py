@@ -91,8 +91,8 @@ def find_out_of_order(backlog: DataFrame, closed: DataFrame, terms: Terms) -> Da
 def closed_hours(closed: DataFrame, window: arguments.Window) -> DataFrame:
     """Return the intervals in *closed*, repeated for each ``hour`` that they touch. Hours are counted since 1970.
 
-    The hours reach from the window's beginning to the longest life of a message after its end. The window's messages
-    are pushed in no other hour.
+    Only hours in which messages of the window can be pushed are returned. They begin with the window, and reach beyond
+    its end by the longest life of a message.
     """
     begins = sql.greatest("begins_at", sql.lit(window.first_at))
     until = sql.least("ends_at", sql.lit(window.end_at + LIFE_MS))

@@ -39,10 +39,10 @@ QUEUE_RETRY_AFTER_S = 5
 
 @dataclass(frozen=True, slots=True)
 class Idempotency:
-    """The key of a message's claim, and the *fingerprint*, a digest of the request.
+    """The *key* under which a message is claimed, and the *fingerprint*, a digest of the request.
 
-    For a producer, *key* is the Idempotency-Key and the message's place in the request. Keys of the service itself have
-    no place.
+    For a producer, *key* is the Idempotency-Key followed by the message's index in the request. If the service itself
+    publishes, *key* has no index.
     """
 
     key: str

@@ -37,7 +37,7 @@ class Permit:
         return -(-self.free_us // 1000)
 
     def wait_s(self, place: int, now: int) -> float:
-        """Return the seconds to wait at *now* for the attempt number *place*, counted from 0.
+        """Return how many seconds the attempt with index *place* (from 0) must still wait at the instant *now* (ms).
 
         >>> Permit(2, 1_000_000, 500_000.0, 2_000_000).wait_s(1, 1_200)
         0.3

@@ -78,8 +78,8 @@ class FirehoseArchive:
     def put(self, lines: Iterable[tuple[int, RecordKind, str]]) -> int | None:
         """Put the lines in order. Return the place of the first line that was not accepted; None if all were accepted.
 
-        A line is a tuple like those of :func:`pack_records`. The caller later puts all lines from the returned place on
-        again. Then lines that were already accepted are skipped.
+        A line is a tuple like those of :func:`pack_records`. The caller must call again with all lines from the
+        returned place on. The next call skips those of them that were already accepted.
         """
         taken: list[RecordBatch] = []
         left = pack_records(each for each in lines if not self.ahead or _digest(each[2].encode()) not in self.ahead)

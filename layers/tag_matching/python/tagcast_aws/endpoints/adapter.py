@@ -38,9 +38,9 @@ def threads_for_pushes() -> ThreadPoolExecutor:
 class AwsConnections:
     """The connections of AWS clients, which share the process's file descriptors with the pool of HTTP connections.
 
-    A client opens a connection for each concurrent call, and keeps it open. *most* is an upper bound of their number;
-    *make_room* is called after each increase. Each of *closers* closes idle connections, and returns the number by
-    which *most* falls.
+    A client opens a connection for each concurrent call, and keeps it open. At most *most* such connections are open;
+    *make_room* is called each time *most* has grown. Each function in *closers* closes a client's idle connections, and
+    returns their number.
     """
 
     def __init__(self) -> None:

@@ -39,9 +39,9 @@ class Address:
     text: str
 
     def holds(self, value: Value) -> bool:
-        """Return whether *value* is a text with this address. The hexadecimal digits are compared.
+        """Return whether *value* is a text with this address. The addresses are compared as hexadecimal digits.
 
-        As in EventBridge, an IPv4 address is compared only with the first 8 digits, even if *value* is IPv6.
+        As in EventBridge, only the first 8 digits of *value* count if this address is IPv4, even if *value* is IPv6.
         """
         digits = address_digits(value) if isinstance(value, str) else None
         return digits is not None and digits.startswith(self.digits)

@@ -174,7 +174,7 @@ def url_syntax_fault(url: str, schemes: tuple[str, ...]) -> str | None:
 
 
 def point_to_target(fault: Fault, endpoint: Endpoint) -> Fault:
-    """Return *fault*, but let a fault of the whole endpoint point to the field with the target of *endpoint*."""
+    """Return *fault*. If it points to the whole endpoint, let it point to the target's field, such as ``url``."""
     if fault.pointer != "/endpoint":
         return fault
     return Fault(fault.detail, f"/endpoint/{target_field(endpoint)}", fault.code)

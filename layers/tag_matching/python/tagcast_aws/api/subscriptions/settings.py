@@ -174,9 +174,10 @@ class SubscriptionAnswer(_Shown):
     """A subscription. Only the answer to a batch of subscriptions has no ``lane``.
 
     ``signatures`` are the schemes that sign pushes over HTTP: ``v1`` by the secret, ``v1a`` by a key of the service.
-    One of the ``public_keys`` verifies pushes with ``v1a``. No other subscription has these keys. Only the request that
-    generates a ``secret`` shows it. Only the answer to a rotation shows ``former_secret_ends_at``: until then the old
-    secret also signs. ``allowed_per_second`` is the rate that the endpoint allowed when it was verified.
+    With ``v1a``, one of the ``public_keys`` verifies each push. The service derives these keys for this subscription
+    alone. Only the request that generates a ``secret`` shows it. Only the answer to a rotation shows
+    ``former_secret_ends_at``: until then the old secret also signs. ``allowed_per_second`` is the rate that the
+    endpoint allowed when it was verified.
     """
 
     topic: str
