@@ -77,7 +77,7 @@ def compile_archived(filter: Mapping[str, object] | None) -> CompiledFilter | No
 
 
 def parts_read(filter: CompiledFilter | None) -> frozenset[Part]:
-    """Return the parts that a filter needs for a verdict. An unreadable filter (None) may need every part.
+    """Return the parts that a filter needs for a verdict. Return all parts for None, a filter that is unreadable.
 
     >>> from tagcast.filters.kinds import compile_filter
     >>> sorted(parts_read(compile_filter({"kind": "tags", "tags": ["a"]}))), parts_read(compile_filter(None))

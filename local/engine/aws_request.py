@@ -58,7 +58,9 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 @lru_cache(SIGNERS_KNOWN)
 def signer_of(authorization: str) -> tuple[str, str]:
-    """Return the access key and the service that a signature names; two empty texts without a signature.
+    """Return the access key and the service that a signature names.
+
+    Return two empty texts without a signature, or if its credential is not an access key.
 
     *authorization* is the header Authorization, or the query of a presigned URL.
 

@@ -67,7 +67,7 @@ class _Known:
 
 
 class OpenedSecrets(dict[str, _Known]):
-    """This process's decrypted secrets. The keys are the values of the setting *sealed*."""
+    """This process's decrypted secrets, by the value of the subscription's setting *sealed*."""
 
 
 def seal_secrets(

@@ -152,7 +152,10 @@ class LaneLease:
             await self.acquire(round(seconds))
 
     async def acquire(self, attempt_s: int) -> None:
-        """Claim the head, or extend the claim, for *attempt_s* seconds and a grace period (:data:`LEASE_GRACE_S`)."""
+        """Claim the head of the lane, or extend this worker's claim. Raises ConditionLostError if the lane changed.
+
+        The claim lasts *attempt_s* seconds and a grace period (:data:`LEASE_GRACE_S`).
+        """
         now = self.world.clock.now()
         until = now + (attempt_s + LEASE_GRACE_S) * 1000
         claimed, write = lane_transitions.claim(self.lane, until)

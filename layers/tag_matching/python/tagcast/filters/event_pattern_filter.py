@@ -37,11 +37,11 @@ SNS_DECIMALS_MAX = 5
 
 
 def sns_faults(pattern: Pattern, written: Mapping[str, object], *, in_attributes: bool) -> list[Fault]:
-    """Return the faults of a valid pattern under the rules of SNS, with pointers relative to the pattern.
+    """Return the faults of an event pattern under the additional rules of SNS. Pointers are relative to the pattern.
 
-    *written* is the JSON of the pattern. SNS limits the number of combinations that take one value from each list. If a
-    list is inside *n* objects, each of its values counts *n* times. If *in_attributes*, the pattern reads message
-    attributes, and nested keys are a fault.
+    *written* is the JSON of the pattern. SNS limits the product of the lengths of all lists. A list inside *n* objects
+    counts with *n* times its length. If *in_attributes*, the pattern reads message attributes, and nested keys are a
+    fault.
     """
     faults = [Fault(detail, pointer, FaultCode.TOO_LARGE) for pointer, detail in _number_faults(written, "")]
     keys = dict.fromkeys(_keys(written, pattern.or_is_a_field))

@@ -238,7 +238,7 @@ class ViewsOfTopic:
     def as_read(self, row: MessageRow) -> MessageView:
         """Return the view of *row*: a narrow message, or one section of a wide message.
 
-        *row* contains the states from all its separate rows (:func:`tagcast.rows.stored.with_ends`).
+        The states in separate rows of the message must be merged into *row* (:func:`tagcast.rows.stored.with_ends`).
         """
         versions: Mapping[int, FilterVersion] = {}
         if row.is_wide:  # Avoid reading all names of its topic, which may be many megabytes.

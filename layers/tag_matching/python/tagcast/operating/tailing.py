@@ -45,7 +45,7 @@ class TailRequest:
     kind: EventKind | None = None
 
     def wants(self, event: TailEvent, name: str | None) -> bool:
-        """Return whether an event meets the criteria; *name* is the name of its subscription."""
+        """Return whether *event* meets the criteria. *name* is its subscription, None if unknown."""
         wished, found = (self.kind, self.state, self.subscription), (event.kind, event.state, name)
         return all(wish in (None, each) for wish, each in zip(wished, found, strict=True))
 

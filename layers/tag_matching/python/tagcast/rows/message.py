@@ -224,7 +224,9 @@ def prefix_of(audience: Audience) -> str:
 
 
 def round_attributes(done: Round, accepted_at: int, prefix: str) -> dict[str, Value]:
-    """Return the attributes, beginning with *prefix*, of a closed round. The message was accepted at *accepted_at*.
+    """Return the row attributes of a closed round. Their names begin with *prefix*.
+
+    Instants are stored relative to *accepted_at*, when the message was accepted.
 
     >>> from tagcast.model import Entry, EntryState
     >>> one = Round(1_000, {1: 30}, {2: Entry(EntryState.EXPIRED)}, frozenset({3}))

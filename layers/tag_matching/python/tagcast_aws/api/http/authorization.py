@@ -49,7 +49,7 @@ class Rights:
     topics: tuple[str, ...] = ()
 
     def check_scope(self, wanted: Sequence[str]) -> None:
-        """Raise ForbiddenError unless the token has one of the scopes *wanted*, which include the prefix."""
+        """Raise ForbiddenError unless the token has one of the scopes *wanted*. Each begins with the scope prefix."""
         if self.scopes.isdisjoint(wanted):
             raise ForbiddenError(f"the token has none of the scopes {', '.join(wanted)}")
 
