@@ -34,7 +34,7 @@ Checked = list[tuple[Leaf, Places]]
 
 
 class Column:
-    """The leaves of many patterns on one path, each with its place.
+    """The leaves of many patterns on one path, each with a place: a number that the index chooses, such as an owner.
 
     >>> column = Column()
     >>> for place, leaf in enumerate([Equals("a"), Prefix("a"), Wildcard(("", "b")), Equals("b")]):
@@ -105,8 +105,8 @@ class Column:
     def hits(self, value: Value, skips: Skips | None = None) -> list[Places]:
         """Return the places of the leaves that *value* meets, as several lists that may share places.
 
-        The leaves in :attr:`numeric`, :attr:`but`, :attr:`exists`, :attr:`absent` and :attr:`others` are left out.
-        Leaves that must be evaluated are also left out at places for which *skips* returns True.
+        The leaves in :attr:`numeric`, :attr:`but`, :attr:`exists`, :attr:`absent` and :attr:`others` are left out. If
+        *skips* is given, a leaf that must be evaluated is also left out if *skips* returns True for its place.
         """
         if type(value) is Decimals:
             return self._find_places(value.text, value.text, skips) + self._find_places(value.number, None, skips)
@@ -166,9 +166,9 @@ class Column:
 
 
 def fixed_part(leaf: Leaf) -> tuple[str, str] | None:
-    """Return the kind and text of a part that all values of the leaf share, or None if there is no such part.
+    """Return the kind and text of a part that a value must have to meet the leaf, or None if there is no such part.
 
-    A value without this part never meets the leaf. The kind says where the part is, e.g. :data:`START`.
+    The kind says where in the value the part is, e.g. :data:`START`.
     """
     match leaf:
         case Wildcard(parts) if parts[0]:
