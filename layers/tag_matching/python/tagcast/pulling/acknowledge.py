@@ -16,7 +16,10 @@ from tagcast.rows.message import MessageRow
 
 
 class Status(StrEnum):
-    """The result for one receipt handle. The last four statuses mean that nothing changed."""
+    """The result for one receipt handle. The last four statuses mean that nothing changed.
+
+    EXPIRED: the visibility timeout has ended. OVER: the delivery ended in another state, or the message is deleted.
+    """
 
     ACKNOWLEDGED = "acknowledged"
     RETURNED = "returned"
@@ -29,7 +32,7 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class HandleResult:
-    """A receipt handle and its result. After an extension, *new* replaces the handle."""
+    """A receipt handle and its result. After an extension, *new* replaces the handle; otherwise *new* is None."""
 
     receipt_handle: str
     status: Status

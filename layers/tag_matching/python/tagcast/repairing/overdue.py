@@ -32,6 +32,7 @@ COUNTED_MAX = 500
 class FoundLanes:
     """The lanes that a sweep found. *restarted* is the number of restarted lanes.
 
+    *oldest_overdue_s* is the delay of the most overdue lane that is not asleep, in seconds, or 0 if none is overdue.
     *asleep* has the paused and suspended lanes with deliveries to expire. *blocked* has the lanes that have been
     blocked longest, at most 200. *watched* has at most 200 lanes of topics with metrics for each subscription.
     """
@@ -43,7 +44,10 @@ class FoundLanes:
     watched: list[Lane] = field(default_factory=list)
 
     def absorb(self, other: FoundLanes) -> None:
-        """Add the lanes of *other*. Keep only the lanes blocked longest, whose generations are the oldest."""
+        """Add the lanes of *other*. Keep at most 200 lanes in *watched* and in *blocked*.
+
+        *blocked* keeps the lanes with the oldest generations, because these have been blocked longest.
+        """
         self.restarted += other.restarted
         self.oldest_overdue_s = max(self.oldest_overdue_s, other.oldest_overdue_s)
         self.asleep += other.asleep
