@@ -162,7 +162,8 @@ class LaneLease:
     async def finish(self, appended: int) -> None:
         """Activate the empty lane, or write the tombstone if the lane was removed.
 
-        Raises ConditionLostError if a batch joined the backlog.
+        *appended* is the lane's counter as :meth:`verify` returned it before the backlog was found empty. Raises
+        ConditionLostError if a batch has joined the backlog since.
         """
         if self.lane.state is LaneState.REMOVED:
             await self.write(lane_transitions.leave_tombstone(self.lane))

@@ -55,7 +55,7 @@ class CompiledFilter(ABC):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """One sentence for each part of the filter that may not mean what the author intended."""
+        """Sentences about parts of the filter that may not mean what the author intended."""
         return ()
 
     @abstractmethod

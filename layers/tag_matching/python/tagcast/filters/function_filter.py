@@ -78,7 +78,7 @@ def judging_s(subscription: Subscription) -> int:
 
 
 def compile_function(value: FilterValue) -> FunctionFilter:
-    """Compile ``{"kind": "function", "function": name or ARN, "on_error": ..., "timeout_seconds": 1-10}``.
+    """Compile ``{"kind": "function", "function": name or ARN, "on_error": "drop" | "block", "timeout_seconds": 1-10}``.
 
     Raises InvalidFilterError with all faults.
 

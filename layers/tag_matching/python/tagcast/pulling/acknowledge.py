@@ -54,7 +54,7 @@ class _ValidHandle:
 def acknowledge(world: World, topic: str, name: str, handles: Sequence[str]) -> tuple[HandleResult, ...]:
     """End the deliveries of *handles* as delivered; return one result for each handle, in order.
 
-    Raises NotFoundError, ConflictError (no group), UnavailableError.
+    Raises NotFoundError, ConflictError if the subscription is not a group, and UnavailableError after many conflicts.
     """
     group = group_of(world, topic, name)
     answers = []

@@ -56,10 +56,11 @@ class PulledMessage:
 
 
 def pull(world: World, topic: str, name: str, wish: PullRequest) -> tuple[PulledMessage, ...]:
-    """Return messages of the group's queue for a member; end deliveries that expired or have no retries left.
+    """Return messages of the group's queue for a member, and end deliveries that expired or have no retries left.
 
-    A pull from a paused group waits, and then returns no messages. Raises NotFoundError, ConflictError (no group),
-    DisagreementError (different filter or order), UnavailableError, ThrottledError (too many waiting requests).
+    A pull from a paused group waits, and then returns no messages. Raises NotFoundError, ConflictError if the
+    subscription is not a group, DisagreementError if the member has another filter or order, UnavailableError, and
+    ThrottledError if too many requests wait.
     """
     group = group_of(world, topic, name)
     if wish.member_id is not None:

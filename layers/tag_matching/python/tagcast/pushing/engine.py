@@ -131,7 +131,7 @@ def drop_expired(
 
 
 def add_end(world: World, subscription: Subscription, message: Message, entry: Entry, result: RunResult) -> None:
-    """Record in *result* that a delivery ended without a push."""
+    """Record in *result* that the delivery of *message* ended as *entry*, without a push."""
     result.ended[message.message_id] = entry
     world.telemetry.record_end(message, subscription, entry.state)
 
@@ -358,9 +358,10 @@ class InFlight:
 
 @dataclass(slots=True, eq=False)
 class RunWatch:
-    """A batch's view of one subscription's run: the run's pushes in flight, and the run's results.
+    """A batch's view of one subscription's run: the run's pushes in flight, and the run's results (*parts*).
 
-    If the batch continues without the run (*is_left*), the run starts no more pushes or calls of the filter function.
+    If *is_left*, the batch continues without the run. Then the run starts no more pushes or calls of the filter
+    function.
     """
 
     in_flight: InFlight

@@ -89,7 +89,7 @@ class Sending:
         self._refused: set[str] = set()
 
     def send(self, entries: Sequence[QueueEntry]) -> tuple[QueueEntry, ...]:
-        """Send the entries of message groups without a refused entry.
+        """Send the entries, except those of message groups that had a refused entry in this sweep.
 
         Return the entries that were not sent or not accepted, in the given order.
         """

@@ -105,8 +105,8 @@ class Column:
     def hits(self, value: Value, skips: Skips | None = None) -> list[Places]:
         """Return the places of the leaves that *value* meets, as several lists that may share places.
 
-        The leaves in :attr:`numeric`, :attr:`but`, :attr:`exists`, :attr:`absent` and :attr:`others` are left out. If
-        *skips* is given, a leaf that must be evaluated is also left out if *skips* returns True for its place.
+        The leaves in :attr:`numeric`, :attr:`but`, :attr:`exists`, :attr:`absent` and :attr:`others` are left out.
+        Leaves that must be evaluated are also left out at places for which *skips* returns True. None skips no place.
         """
         if type(value) is Decimals:
             return self._find_places(value.text, value.text, skips) + self._find_places(value.number, None, skips)
