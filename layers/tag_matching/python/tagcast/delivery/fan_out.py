@@ -75,8 +75,8 @@ async def fan_out(
     repeats pushes. After a fault of the store, the function finishes its writes and raises the first fault; then all
     queue entries must be redelivered.
 
-    A push without a timely response delays nothing else: *served* is called as soon as everything else is written. Late
-    results are written before this function returns.
+    A push without a timely response delays no other work. As soon as everything else is written, *served* is called.
+    The late results are written before this function returns.
     """
     begun_s, left = world.clock.monotonic(), tuple(entries)
     async with Together() as group:
@@ -545,7 +545,7 @@ class SubscriptionRound:
         return [row.message for row in self.open() if self.waits(row)]
 
     def cancel(self) -> SubscriptionRound:
-        """Return the round of a deleted subscription: every pending delivery ends without a push."""
+        """Return the round with its pending deliveries cancelled, because the subscription was deleted."""
         ended = {row.message.message_id: Entry(EntryState.CANCELLED) for row in self.open()}
         return replace(self, ended={**self.ended, **ended}, is_served=True)
 
@@ -683,7 +683,7 @@ async def push_round(
 ) -> tuple[RunResult, float]:
     """Push the pushable messages. Return the result, and the deadline for starting pushes (monotonic).
 
-    *among* is the number of subscriptions in the batch.
+    *among* is the number of subscriptions in the slice. The more subscriptions or messages, the later is the deadline.
     """
     world, subscription = circuit.world, circuit.subscription
     deliveries = [(message, 0) for message in first_round.pushable()]

@@ -88,10 +88,10 @@ class Hold:
 class RunResult:
     """The results of a run, by message id: *ended* deliveries, *failures*, and *enqueued* deliveries.
 
-    Deliveries without a result were not started. The *enqueued* deliveries are in the queue of their group: they are
-    still pending, but the engine has nothing more to do. The *judged* deliveries passed the filter function in this
-    run. *got_through* counts the successes, including deliveries to a group's queue. *held* says how long the other
-    deliveries must wait, and why; None if a gate holds none.
+    Deliveries without a result were not started. The *enqueued* deliveries were handed over to the queue of their group
+    and are still pending. The *judged* deliveries passed the filter function in this run. *got_through* counts the
+    successes, including deliveries to a group's queue. *held* says how long deliveries without a result must wait, and
+    why. It is None if no gate holds them.
     """
 
     ended: dict[str, Entry] = field(default_factory=dict)

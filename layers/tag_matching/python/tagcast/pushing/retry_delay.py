@@ -104,8 +104,9 @@ def after_failure(
 ) -> Disposition:
     """Return the disposition of a delivery whose *failures*-th attempt failed at *ended_at*.
 
-    A retry never extends a life: if the retry would start at or after *expires_at*, the delivery expires. A Retry-After
-    counts only if it ends before *expires_at*. *time_scale* divides the service's own delays, but not Retry-After.
+    If no retry is left, the delivery is discarded. If the retry would start at or after *expires_at*, the delivery
+    expires. *retry_after_s* is the receiver's Retry-After, or None. It counts only if it ends before *expires_at*.
+    *time_scale* divides the service's own delays, but not Retry-After.
 
     >>> decay = RetryPolicy(Strategy.EXPONENTIAL_DECAY_RETRY, max_retries=176)
     >>> def after(failures, expires_at):

@@ -134,9 +134,9 @@ class BacklogSummary:
 
 
 async def read_backlogs(world: World, lanes: Sequence[Lane]) -> BacklogSummary:
-    """Return a summary of all backlogs of *lanes*.
+    """Return one summary of the backlogs of *lanes*. At most :data:`COUNTED_MAX` deliveries of each backlog are read.
 
-    Under INDEPENDENT_RETRY the oldest delivery may be behind the head.
+    Under INDEPENDENT_RETRY the oldest of these may be behind the head.
     """
     found = await each(world, "a backlog", lanes, lambda lane: world.executor.run(_read_backlog, world, lane))
     return BacklogSummary(

@@ -15,7 +15,7 @@ class Constraint(NamedTuple):
     """The array elements with which one condition is met. An element of None stands for a value outside arrays.
 
     *met* has the elements with a value that meets the condition. *there* is None unless an absent path also meets the
-    condition. In this case *there* has all elements with the path. The condition is then also met without any of them.
+    condition. In this case *there* has all elements with the path, and the condition is also met if none is chosen.
     """
 
     met: Sequence[Element | None]

@@ -53,7 +53,7 @@ class EventMatches:
         self.skipped = skipped
 
     def take(self, entry: EventEntry, event: Event) -> None:
-        """Add the owners of *entry* to *owners* if the same array elements of *event* meet all its conditions.
+        """Add the owners of *entry* to *owners* if the same array elements of *event* meet all conditions of *entry*.
 
         The caller has checked that each condition may be met alone. If the search for such elements takes too long, the
         owners are added to *failed*.
@@ -166,7 +166,7 @@ class EventCell:
         return all(map(skipped.issuperset, self._owners))
 
     def as_row(self) -> list[Any]:
-        """Return the cell as plain lists, for a snapshot. The entries are one text: only events with arrays need it."""
+        """Return the cell as plain lists, for a snapshot. The entries are a JSON text, which few events need parsed."""
         entries = self._entries
         text = entries if isinstance(entries, str) else json.dumps([entry.as_row() for entry in entries])
         return [self._owners, {path: column.as_row() for path, column in self._columns.items()}, text]
