@@ -43,7 +43,10 @@ def header_bytes(headers: Mapping[str, str]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
-    """The body of a POST in *parts*, and all headers, with lower-case names. Pushes of a message share one part."""
+    """The body of a POST in *parts*, and all headers, with lower-case names.
+
+    Requests with the same message share the part that has the message, to save memory.
+    """
 
     parts: tuple[bytes, ...]
     headers: Mapping[str, str]

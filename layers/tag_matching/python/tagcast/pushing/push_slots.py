@@ -158,7 +158,10 @@ class _Waiter:
 
 
 class PushSlots:
-    """The slots of one invocation, on one event loop. Leave the context after all pushes have ended."""
+    """The slots of one invocation, on one event loop: *total* slots, and *bytes_max* bytes for :class:`BytesInFlight`.
+
+    Use it as a context manager, and leave the context only after all pushes have ended.
+    """
 
     def __init__(self, clock: Clock, total: int = SLOTS, bytes_max: int = BYTES_MAX) -> None:
         self._clock = clock
