@@ -33,8 +33,8 @@ class PullRequest:
 
     *wait_s* is the longest wait for a first message. *size_of* returns the size of a message in the response. The pull
     stops when the sum of the sizes reaches *size_enough* bytes, or when the next message could exceed *size_max*. The
-    size of the next message is assumed to be *around_max* bytes, plus seven bytes for each byte of the largest allowed
-    body, because an escaped control character takes seven bytes.
+    next message counts as *around_max* bytes, plus seven bytes for each byte of the largest allowed body. An escaped
+    control character takes seven bytes.
     """
 
     messages_max: int
