@@ -35,8 +35,9 @@ def until_won(world: World, what: str, attempt: Callable[[], T]) -> T:
     """Call *attempt* until its write succeeds, for a few seconds at most; return its result.
 
     Each call of *attempt* must read again, and end with one conditional write. A lost condition leads to the next call.
-    After the last call this function raises UnavailableError, with *what* as the name of the contended row. It raises
-    TableThrottledError after :data:`THROTTLED_S_MAX`, and any other error of *attempt* at once.
+    After the last call this function raises UnavailableError, with *what* as the name of the contended row. If the
+    table still throttles writes after :data:`THROTTLED_S_MAX`, it raises TableThrottledError. It raises any other error
+    of *attempt* at once.
     """
     until = world.clock.now() + round(THROTTLED_S_MAX * 1000)
     for lost in range(1, TRIES_MAX + 1):

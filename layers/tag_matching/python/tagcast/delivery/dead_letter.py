@@ -39,7 +39,7 @@ def has_dead_letter(settings: SubscriptionSettings, state: EntryState) -> bool:
 
 
 def publish_dead_letter(world: World, subscription: Subscription, message: Message, entry: Entry) -> None:
-    """Publish *message* to the subscription's dead-letter topic, if its settings demand this for the end *entry*.
+    """Publish *message* to the subscription's dead-letter topic, if it has one for a delivery that ended as *entry*.
 
     Repeated calls publish once within the message's life. The letter is lost if the topic does not exist or refuses the
     body. A dead letter has no dead letter, so two topics that name each other cannot loop. Lost and omitted letters

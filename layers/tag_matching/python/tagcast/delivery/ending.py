@@ -30,9 +30,9 @@ def end_due(
 ) -> bool:
     """End a delivery in a backlog and delete its due row. Return whether the delivery was pending in the backlog.
 
-    If the delivery was not pending there, the due row is stale: it is deleted, and nothing ends. *beside* are further
-    writes of the transaction. *known* is the message's row, if the caller has just read it while the delivery was
-    pending. Raises ConditionLostError if nothing was written.
+    If the delivery was not pending there, only its stale due row is deleted. *beside* are further writes of the
+    transaction. *known* is the message's row, if the caller has just read it while the delivery was pending. Raises
+    ConditionLostError if nothing was written.
     """
     ordinal = ordinal_of(due.subscription_id)
     row, gone = known, (due_delete_as_read(due), *beside)

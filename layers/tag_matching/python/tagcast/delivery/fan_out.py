@@ -3,8 +3,8 @@
 See docs/protocol.md, The first round.
 
 Within a slice, lanes are written before messages. The batch is acknowledged last. So after a crash between any two
-writes, a repeated batch makes the missing writes. A planned write is a value. The executor makes it outside the event
-loop, so that it delays no push. Writes of different lanes, or of different messages, may end in any order.
+writes, a repeated batch makes the missing writes. Writes are planned as values, and executed outside the event loop, so
+that no write delays a push. Writes of different lanes, or of different messages, may end in any order.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ async def fan_out(
     repeats pushes. After a fault of the store, the function finishes its writes and raises the first fault; then all
     queue entries must be redelivered.
 
-    A push without a timely response delays nothing else: *served* is called as soon as everything else is written. Late
-    results are written before this function returns.
+    A push without a timely response delays no other work. As soon as everything else is written, *served* is called.
+    The late results are written before this function returns.
     """
     begun_s, left = world.clock.monotonic(), tuple(entries)
     async with Together() as group:
@@ -205,11 +205,11 @@ def _audiences(entries: Iterable[QueueEntry]) -> dict[str, Audience]:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """A slice while it is served: the rows that were read for it, and the *rounds* of the subscriptions by ordinal.
+    """A slice while it is served: its messages (*rows*, as read), and the *rounds* of its subscriptions by ordinal.
 
-    *addressed* has, for each message, the subscriptions that this slice serves. If the message is wide, these
-    subscriptions are in one *section*. *rounds* has the results so far. It is updated after each step, so that a fault
-    in the next step loses nothing.
+    *addressed* has, for each message, the subscriptions that this slice serves. If *section* is set, these are in this
+    section of one wide message. *directory* is None if the topic was deleted. *round_at* is the time at which the slice
+    began. *rounds* is updated after each step, so that a fault in the next step loses no results.
     """
 
     world: World
@@ -453,12 +453,12 @@ class MessagePlan:
 class SubscriptionRound:
     """A subscription's first round in a batch: its messages and its lane as read, and the results so far.
 
-    - *until*: pushes start before this time, in monotonic seconds. *is_served*: every pending delivery has ended in
-      this round or joined the backlog.
-    - *enqueued*: messages sent to the group's queue by this batch. *judged*: messages that the filter function matched.
-    - *free_at*: the time at which the next push may begin. *reason*: the reason why it may not begin earlier.
-    - *in_flight*: messages whose push, or call of the filter function, the batch left unfinished. No other worker
-      attempts them before *held_until*.
+    *lane* is None if the lane is active. Pushes start before *until* (monotonic seconds). *is_served* is True if every
+    pending delivery has ended in this round or joined the backlog.
+
+    *enqueued* has the messages that this batch sent to the group's queue, and *judged* those that the filter function
+    matched. If *free_at* is set, no push may begin earlier, and *reason* says why. *in_flight* has the messages whose
+    push, or call of the filter function, the batch left unfinished. No other worker attempts them before *held_until*.
     """
 
     ordinal: int
@@ -545,7 +545,7 @@ class SubscriptionRound:
         return [row.message for row in self.open() if self.waits(row)]
 
     def cancel(self) -> SubscriptionRound:
-        """Return the round of a deleted subscription: every pending delivery ends without a push."""
+        """Return the round with its pending deliveries cancelled, because the subscription was deleted."""
         ended = {row.message.message_id: Entry(EntryState.CANCELLED) for row in self.open()}
         return replace(self, ended={**self.ended, **ended}, is_served=True)
 
@@ -683,7 +683,7 @@ async def push_round(
 ) -> tuple[RunResult, float]:
     """Push the pushable messages. Return the result, and the deadline for starting pushes (monotonic).
 
-    *among* is the number of subscriptions in the batch.
+    *among* is the number of subscriptions in the slice. The more subscriptions or messages, the later is the deadline.
     """
     world, subscription = circuit.world, circuit.subscription
     deliveries = [(message, 0) for message in first_round.pushable()]

@@ -28,7 +28,7 @@ class LateWriter:
     """Writes the late results of a run of pushes under INDEPENDENT_RETRY.
 
     *claimed* is the lane that the batch created under a claim, so that no other worker repeats these pushes. It is None
-    if the lane has no claim or existed before. *got_through*: a push of the run succeeded.
+    if the lane has no claim or existed before. *got_through* says whether a push of the run succeeded.
     """
 
     world: World

@@ -71,8 +71,8 @@ class LaneLease:
 
     *lane* is the lane as last read or written. The worker pushes in *slots* until *deadline* (monotonic). *is_held* is
     False after the next attempt is planned; then the claim must not be extended. *attempt_s* is the maximal duration of
-    an attempt. *is_independent*: no delivery of the lane waits for another delivery. *retry_now_after* is a place in
-    the backlog: up to this place a *retry now* has attempted all deliveries.
+    an attempt. *is_independent* is True if no delivery of the lane waits for another. *retry_now_after* is the place in
+    the backlog up to which a *retry now* has attempted all deliveries, or empty at its start.
     """
 
     world: World
@@ -143,19 +143,16 @@ class LaneLease:
         return True
 
     async def renew(self, seconds: float) -> None:
-        """Extend the claim if it ends in less than *seconds* and half of the grace period (:data:`LEASE_GRACE_S`).
+        """Extend the claim if it ends in less than *seconds* plus half of the grace period (:data:`LEASE_GRACE_S`).
 
-        The new claim lasts *seconds* and the grace period. Do nothing if the next attempt is planned.
+        The new claim lasts *seconds* plus the grace period. Do nothing if the next attempt is planned.
         """
         until = self.world.clock.now() + (seconds + LEASE_GRACE_S / 2) * 1000
         if self.is_held and self.held_until < until:
             await self.acquire(round(seconds))
 
     async def acquire(self, attempt_s: int) -> None:
-        """Claim the head of the lane, or extend this worker's claim. Raises ConditionLostError if the lane changed.
-
-        The claim lasts *attempt_s* seconds and a grace period (:data:`LEASE_GRACE_S`).
-        """
+        """Claim the head, or extend the claim, for *attempt_s* seconds plus a grace period (:data:`LEASE_GRACE_S`)."""
         now = self.world.clock.now()
         until = now + (attempt_s + LEASE_GRACE_S) * 1000
         claimed, write = lane_transitions.claim(self.lane, until)
@@ -165,7 +162,8 @@ class LaneLease:
     async def finish(self, appended: int) -> None:
         """Activate the empty lane, or write the tombstone if the lane was removed.
 
-        Raises ConditionLostError if a batch joined the backlog.
+        *appended* is the lane's counter as :meth:`verify` returned it before the backlog was found empty. Raises
+        ConditionLostError if a batch has joined the backlog since.
         """
         if self.lane.state is LaneState.REMOVED:
             await self.write(lane_transitions.leave_tombstone(self.lane))

@@ -125,9 +125,9 @@ def publish(
 
     The order of a topic (or of an ordering key) is the order in which the queue first accepted its messages. So an
     ordered message is acknowledged only after the queue accepted it. After an error, stored messages may be delivered
-    after messages that were acknowledged later. A repeated request with the same idempotency key sends every message
-    with an open first round again. The queue drops repetitions within five minutes. After that time, a message may be
-    in the queue twice; fan-out skips a message whose first round is over.
+    after messages that were acknowledged later. If a request repeats an idempotency key, this function sends every
+    message with an open first round again. The queue drops repetitions within five minutes. After that time, a message
+    may be in the queue twice; fan-out skips a message whose first round is over.
     """
     return _accept_all(world, publishing_directory(world, topic), [(draft, None) for draft in drafts], claims)
 
@@ -142,7 +142,7 @@ def publish_by_relay(world: World, topic: str, draft: Draft, claim: Idempotency)
 
 
 def publish_matched(world: World, topic: str, drafts: Sequence[Draft]) -> tuple[Accepted, ...]:
-    """Accept every draft like :func:`publish`, or none: raise UnmatchedError if a draft matches no subscription."""
+    """Accept every draft like :func:`publish`. Raise UnmatchedError and accept none if any draft is unmatched."""
     directory = publishing_directory(world, topic)
     _check_sizes(world, directory, drafts, ())
     for draft in drafts:

@@ -55,12 +55,12 @@ class CompiledFilter(ABC):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Sentences that warn of parts of the filter. Such a part may have another meaning than its author intended."""
+        """Sentences about parts of the filter that may not mean what the author intended."""
         return ()
 
     @abstractmethod
     def evaluate(self, message: FilterInput) -> bool | None:
-        """Return ``True`` if the message matches, else ``False`` or ``None`` (unknown).
+        """Return whether the message matches. ``None`` is SQL's unknown, and counts as no match.
 
         Raises :class:`tagcast.errors.FilterEvaluationError` if the evaluation fails. The message then does not match.
         """
@@ -84,7 +84,7 @@ def is_plain_text(text: str) -> bool:
 
 
 def unknown_keys(value: FilterValue, known: frozenset[str]) -> list[Fault]:
-    """Return a fault for each key of *value* that is not in *known*, but not more than :data:`UNKNOWN_LISTED_MAX`."""
+    """Return a fault for each key of *value* that is not in *known*, at most :data:`UNKNOWN_LISTED_MAX` faults."""
     unknown = islice((key for key in value if key not in known), UNKNOWN_LISTED_MAX)
     return [Fault("is not a known field", f"/{pointer_part(key)}", FaultCode.UNKNOWN) for key in unknown]
 
@@ -101,8 +101,9 @@ def pointer_part(key: object) -> str:
 def list_of_text(value: FilterValue, key: str, most: int, what: str, faults: list[Fault]) -> dict[str, int]:
     """Return the distinct texts in the list ``value[key]``, each with the index of its first occurrence.
 
-    Add a fault to *faults* for a missing list, for more than *most* distinct texts, and for each element that is not a
-    text. *what* is the name of the elements in these faults, e.g. ``tags``. The caller checks the texts themselves.
+    Add a fault to *faults* for more than *most* distinct texts, and for each element that is not a text. If there is no
+    list, or if it has more than ten times *most* elements, add a fault and return an empty dict. *what* is the name of
+    the elements in these faults, e.g. ``tags``. The caller checks the contents of the texts.
 
     >>> list_of_text({"tags": ["a", "b", "a"]}, "tags", 2, "tags", [])
     {'a': 0, 'b': 1}

@@ -105,9 +105,9 @@ class EventPatternFilter(CompiledFilter):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """The warnings about the pattern, as sentences.
+        """The warnings about the pattern, at most two.
 
-        One says that ``$or`` is read as a field name. Another says that a comparison never matches a property, because
+        One warns if ``$or`` is read as a field name. The other warns if a comparison never matches a property, because
         the dialect eventbridge reads properties as texts.
         """
         found = [_OR_IS_A_FIELD] if self.pattern.or_is_a_field else []
@@ -165,7 +165,7 @@ def _is_about_texts(leaf: Leaf) -> bool:
 def compile_event_pattern(value: FilterValue) -> EventPatternFilter:
     """Compile ``{"kind": "event_pattern", "pattern": {...}, "dialect": ..., "scope": ...}``.
 
-    Raises InvalidFilterError with all faults.
+    The defaults are the dialect ``eventbridge`` and the scope ``body``. Raises InvalidFilterError with all faults.
 
     >>> compile_event_pattern({"kind": "event_pattern", "pattern": {"a": [1]}}).scope
     <PatternScope.BODY: 'body'>

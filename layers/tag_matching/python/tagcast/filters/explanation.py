@@ -20,7 +20,8 @@ def shorten(text: str, most: int) -> str:
 class Explanation:
     """One part of a filter, as *text*, with its *value* for one message. *children* are the parts of this part.
 
-    A value of None is SQL's unknown. *note* says what the part found in the message, e.g. the value of a property.
+    The value is True, False, None (SQL's unknown), ``"error"``, or ``"skipped"`` for a part that was not evaluated.
+    *note* says what the part found in the message, e.g. the value of a property.
 
     >>> Explanation("a = 1", True, note="a is '1'").as_json()
     {'text': 'a = 1', 'value': True, 'note': "a is '1'", 'children': []}

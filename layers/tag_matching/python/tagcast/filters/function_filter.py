@@ -62,10 +62,10 @@ def function_of(subscription: Subscription) -> FunctionFilter | None:
 
 
 def is_unjudged(subscription: Subscription, accepted_at: int) -> bool:
-    """Return whether the message of this acceptance time may lack a verdict, because the filter was then a function.
+    """Return whether a message accepted at *accepted_at* (milliseconds) may lack a verdict of a filter function.
 
-    *accepted_at* is the time of acceptance in milliseconds. Publishers may use a replaced filter for
-    :data:`REPLACED_MS`. So the result is also True if a function was replaced at most that long before *accepted_at*.
+    The result is True if the filter is a function. It is also True if a function was replaced later than
+    :data:`REPLACED_MS` before *accepted_at*, because publishers may use a replaced filter for that long.
     """
     until = subscription.function_until
     return is_function(subscription.settings.filter) or (until is not None and accepted_at <= until + REPLACED_MS)
@@ -78,7 +78,7 @@ def judging_s(subscription: Subscription) -> int:
 
 
 def compile_function(value: FilterValue) -> FunctionFilter:
-    """Compile ``{"kind": "function", "function": name or ARN, "on_error": ..., "timeout_seconds": 1-10}``.
+    """Compile ``{"kind": "function", "function": name or ARN, "on_error": "drop" | "block", "timeout_seconds": 1-10}``.
 
     Raises InvalidFilterError with all faults.
 

@@ -59,10 +59,10 @@ KINDS = tuple(_COMPILERS)
 
 
 def compile_filter(value: FilterValue | None) -> CompiledFilter:
-    """Validate and compile the JSON form of a filter; ``None`` matches everything.
+    """Validate and compile the JSON form of a filter. ``None`` matches everything.
 
-    Raises :class:`tagcast.errors.InvalidFilterError` with every fault; pointers are relative to *value*. A syntax
-    error raises its subclass :class:`tagcast.errors.FilterSyntaxError`, with line and column.
+    Raises :class:`tagcast.errors.InvalidFilterError` with every fault. A fault's pointer is relative to *value*. A
+    syntax error raises the subclass :class:`tagcast.errors.FilterSyntaxError`, with line and column.
 
     >>> compile_filter({"kind": "tags", "tags": ["apple"]}).kind, compile_filter(None).kind
     ('tags', 'everything')
@@ -84,10 +84,10 @@ def compile_filter(value: FilterValue | None) -> CompiledFilter:
 
 
 def canonical(value: FilterValue | None) -> dict[str, object] | None:
-    """Return the normal JSON form of a filter; None for no filter.
+    """Return the normal JSON form of a filter, or None for no filter.
 
-    The form has all defaults, except ``"match": "any"``. Tags and routing-key patterns have no duplicates. Two filters
-    with the same normal form match the same messages. Raises the errors of :func:`compile_filter`.
+    The form writes all defaults except ``"match": "any"``. Tags and routing-key patterns have no duplicates. Two
+    filters with the same normal form match the same messages. Raises the errors of :func:`compile_filter`.
 
     >>> canonical({"kind": "tag_expression", "expression": None})
     {'kind': 'tag_expression', 'expression': '*'}

@@ -18,8 +18,8 @@ _HALF_PAIR = re.compile("[\ud800-\udfff]")
 class Sql92Filter(CompiledFilter):
     """A filter that matches if the expression is TRUE for the properties of the message.
 
-    If *reads_tags*, the expression reads the message's tags as a property (:func:`properties_with_tags`). Only the
-    rocketmq dialect has this property.
+    If *reads_tags*, the expression reads the message's tags as the property TAGS (:func:`properties_with_tags`). Only
+    the rocketmq dialect has this property.
     """
 
     kind = "sql92"
@@ -32,7 +32,7 @@ class Sql92Filter(CompiledFilter):
         return self.expression.warnings
 
     def evaluate(self, message: FilterInput) -> bool | None:
-        """Return the value of the expression. The filter matches only if the value is True; None is unknown.
+        """Return the value of the expression: True, False, or None (unknown). Only True is a match.
 
         Raises FilterEvaluationError if the evaluation fails, in the rocketmq dialect only.
         """
@@ -71,7 +71,7 @@ def properties_with_tags(message: FilterInput) -> Mapping[str, str]:
 def compile_sql92_filter(value: FilterValue) -> Sql92Filter:
     """Compile ``{"kind": "sql92", "expression": ..., "dialect": "strict" | "rocketmq"}``.
 
-    Raises InvalidFilterError, or its subclass FilterSyntaxError.
+    Raises InvalidFilterError. A syntax error raises the subclass FilterSyntaxError.
 
     >>> compile_sql92_filter({"kind": "sql92", "expression": "a = 1"}).as_json()["dialect"]
     'strict'

@@ -25,7 +25,7 @@ EXPRESSION_CHARACTERS_MAX = 17_408
 
 @dataclass(frozen=True, slots=True)
 class TagsFilter(CompiledFilter):
-    """A filter that matches if the message has one of *tags*, or with *match_all* every one of them.
+    """A filter that matches if the message has one of *tags*. If *match_all*, the message must have all of them.
 
     A filter without tags matches every message. *written* are the distinct tags in the order written.
     """
@@ -36,7 +36,10 @@ class TagsFilter(CompiledFilter):
     match_all: bool = False
 
     def evaluate(self, message: FilterInput) -> bool:
-        """Return whether the message has one tag of the filter, or with *match_all* all. Without tags, return True."""
+        """Return whether the message has one tag of the filter, or all tags if *match_all*.
+
+        A filter without tags matches every message.
+        """
         return self.tags.issubset(message.tags) if self.match_all else matches(message.tags, self.tags)
 
     def explain(self, message: FilterInput) -> Explanation:
@@ -95,7 +98,7 @@ def compile_tags(value: FilterValue) -> TagsFilter:
 def compile_tag_expression(value: FilterValue) -> TagExpressionFilter:
     """Compile ``{"kind": "tag_expression", "expression": "TagA || TagB"}``; a missing expression matches everything.
 
-    Raises InvalidFilterError, or its subclass FilterSyntaxError.
+    Raises InvalidFilterError. A syntax error raises the subclass FilterSyntaxError.
 
     >>> compile_tag_expression({"kind": "tag_expression", "expression": "A||B"}).as_json()
     {'kind': 'tag_expression', 'expression': 'A || B'}

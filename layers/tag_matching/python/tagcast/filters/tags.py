@@ -48,9 +48,10 @@ _TRIMMED = "".join(map(chr, range(0x21)))
 def parse_tag_expression(text: str | None) -> tuple[str, ...]:
     """Return the distinct tags of an expression such as ``TagA || TagB``. Empty parts are ignored.
 
-    ``*``, the empty text and ``None`` match everything, so the result is empty for them. RocketMQ gives some texts a
-    meaning that authors do not expect. Such a text raises :class:`FilterSyntaxError`. It has only separators or blanks,
-    or has ``*`` beside tags, or has ``&&`` or a single ``|``. RocketMQ reads ``&&`` and ``|`` as part of a tag.
+    The result is empty if the expression matches everything: ``*``, the empty text or ``None``.
+
+    Raises :class:`FilterSyntaxError` if the text has only separators and blanks, has ``*`` beside tags, or has ``&&``
+    or a single ``|``. RocketMQ would read ``&&`` and ``|`` as part of a tag, which authors do not expect.
 
     >>> parse_tag_expression(" TagA||TagB || TagA "), parse_tag_expression(" * "), parse_tag_expression(None)
     (('TagA', 'TagB'), (), ())

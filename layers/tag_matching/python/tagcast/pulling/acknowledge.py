@@ -16,7 +16,10 @@ from tagcast.rows.message import MessageRow
 
 
 class Status(StrEnum):
-    """The result for one receipt handle. The last four statuses mean that nothing changed."""
+    """The result for one receipt handle. The last four statuses mean that nothing changed.
+
+    EXPIRED: the visibility timeout has ended. OVER: the delivery ended in another state, or the message is deleted.
+    """
 
     ACKNOWLEDGED = "acknowledged"
     RETURNED = "returned"
@@ -29,7 +32,7 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class HandleResult:
-    """A receipt handle and its result. After an extension, *new* replaces the handle."""
+    """A receipt handle and its result. After an extension, *new* replaces the handle; otherwise *new* is None."""
 
     receipt_handle: str
     status: Status
@@ -51,7 +54,7 @@ class _ValidHandle:
 def acknowledge(world: World, topic: str, name: str, handles: Sequence[str]) -> tuple[HandleResult, ...]:
     """End the deliveries of *handles* as delivered; return one result for each handle, in order.
 
-    Raises NotFoundError, ConflictError (no group), UnavailableError.
+    Raises NotFoundError, ConflictError if the subscription is not a group, and UnavailableError after many conflicts.
     """
     group = group_of(world, topic, name)
     answers = []

@@ -47,8 +47,8 @@ def queue_s(world: World, seconds: float) -> int:
 def end_pulled(world: World, group: Subscription, row: MessageRow, entry: Entry) -> bool:
     """End the delivery to *group* as *entry*; return whether it was pending.
 
-    *row* is the message, as read while the delivery was pending. After a conflict the message is read again: another
-    writer ended this delivery, or wrote the message's round. Raises UnavailableError after repeated conflicts.
+    *row* is the message, as read while the delivery was pending. After a conflict the message is read again, because
+    another writer ended this delivery or closed the message's round. Raises UnavailableError after repeated conflicts.
     """
     known: MessageRow | None = row
     for _ in range(TRIES_MAX):

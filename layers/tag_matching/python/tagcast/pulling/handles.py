@@ -40,7 +40,10 @@ class Handle:
 
 
 def handle_of(text: str, group: Subscription) -> Handle | None:
-    """Return the handle in *text*, or None if it is not of *group*. A recreated group has another secret."""
+    """Return the handle in *text*, or None if *text* is no valid handle of *group*.
+
+    A recreated group has another secret, so handles of the deleted group are not valid.
+    """
     try:
         signed = urlsafe_b64decode(text + "=" * (-len(text) % 4))
     except ValueError:

@@ -31,9 +31,10 @@ Messages from before the change live at most a day. A publish that read the topi
 class PullRequest:
     """A pull by *member_id*, for at most *messages_max* messages. A consumer without heartbeats has no *member_id*.
 
-    *size_of* returns the encoded size of a message. Pulling stops when the sum reaches *size_enough* bytes, so that the
-    response stays below *size_max*. A message that was not read yet counts as *around_max* bytes, and seven for each
-    byte of the largest body, because an escaped control character takes seven bytes.
+    *wait_s* is the longest wait for a first message. *size_of* returns the size of a message in the response. The pull
+    stops when the sum of the sizes reaches *size_enough* bytes, or when the next message could exceed *size_max*. The
+    next message counts as *around_max* bytes, plus seven bytes for each byte of the largest allowed body. An escaped
+    control character takes seven bytes.
     """
 
     messages_max: int
@@ -55,10 +56,11 @@ class PulledMessage:
 
 
 def pull(world: World, topic: str, name: str, wish: PullRequest) -> tuple[PulledMessage, ...]:
-    """Return messages of the group's queue for a member; end deliveries that expired or have no retries left.
+    """Return messages of the group's queue for a member, and end deliveries that expired or have no retries left.
 
-    A pull from a paused group waits, and then returns no messages. Raises NotFoundError, ConflictError (no group),
-    DisagreementError (different filter or order), UnavailableError, ThrottledError (too many waiting requests).
+    A pull from a paused group waits, and then returns no messages. Raises NotFoundError, ConflictError if the
+    subscription is not a group, DisagreementError if the member has another filter or order, UnavailableError, and
+    ThrottledError if too many requests wait.
     """
     group = group_of(world, topic, name)
     if wish.member_id is not None:

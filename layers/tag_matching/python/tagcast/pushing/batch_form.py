@@ -26,7 +26,7 @@ def shared_item(message: Message, content_format: ContentFormat) -> Content:
 
 
 def item_bytes(push: Push) -> int:
-    """Return how many bytes a message takes in a batch, without separators."""
+    """Return how many bytes a message takes in a batch, without separators and the names of topic and subscription."""
     settings = push.subscription.settings
     if settings.endpoint.protocol is Protocol.SQS:
         sent = queue_message(push)

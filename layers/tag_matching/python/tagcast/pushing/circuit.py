@@ -54,10 +54,11 @@ class HostNews(dict[str, _News]):
 class CircuitCheck:
     """Decides whether an invocation may push to a host: freely, as the *probe* of an open circuit, or not at all.
 
-    *is_new*: the lane was active until now, so it may make the second probe. *probe*: the host's row after this lane
-    claimed a probe; None without a claim. If *until* is set, no attempt is made before *until*. *reached*: whether the
-    host responded to an attempt; None before an attempt. *is_news*: the host responded after an attempt without a
-    response. *has_news*: `record` has something to write.
+    *is_new* is True if the lane was active until now, so that it may make the second probe. *probe* is the host's row
+    as written when this lane claimed a probe, or None if it claimed none. If *until* is set, no attempt is made before
+    *until*. *reached* is None before the first attempt; then it says whether the host responded to any attempt.
+    *is_news* is True if a response followed an attempt without a response. *has_news* is True if the results may change
+    the host's row, so that `record` must be called.
     """
 
     world: World
@@ -72,17 +73,17 @@ class CircuitCheck:
 
     @property
     def is_doubtful(self) -> bool:
-        """Whether the last attempt of this process at the host, and each of its attempts in the last minute, failed.
-
-        Only an attempt without a response counts as failed.
-        """
+        """Whether this process's last attempt at the host got no response, and no other in the last minute got one."""
         news = self.world.memory.of(HostNews).get(self.host)
         if news is None or news.unreached_at is None:
             return False
         return news.answered_at is None or news.answered_at <= self.world.clock.now() - _ms(self.world, WINDOW_S)
 
     def doubt(self) -> None:
-        """Require a check before the next attempt."""
+        """Count the host's last attempt as one without a response, so that the host becomes doubtful.
+
+        A host that responded to this process in the last minute does not become doubtful.
+        """
         _news(self.world, self.host).unreached_at = self.world.clock.now()
 
     def hear(self, outcome: Outcome) -> None:
@@ -101,9 +102,9 @@ class CircuitCheck:
     async def ask(self, attempt_s: float, attempted_at: int | None) -> None:
         """Read the circuit of a doubtful host before an attempt that takes up to *attempt_s* seconds.
 
-        If the circuit is open, the lane either claims the probe (*probe*) or must wait (*until*). A lane that was
-        recently attempted, at *attempted_at*, leaves the probe to other lanes, to spare its own retries. A new lane
-        (*is_new*) may always probe.
+        If the circuit is open, the lane either claims a free probe (*probe*) or must wait (*until*). A lane that was
+        recently attempted leaves the probe to other lanes, to spare its own retries. This does not apply to a new lane
+        (*is_new*). *attempted_at* is the time of the lane's last attempt, or None if there was none.
         """
         host, now = await self.read_host(), self.world.clock.now()
         if host is None or host.probe_at is None or not host.is_open(now):
@@ -123,7 +124,10 @@ class CircuitCheck:
         self.until = self.world.clock.now() + _ms(self.world, self.world.dice.uniform(longest_s / 2, longest_s))
 
     async def record(self) -> None:
-        """Record the results. A response closes the circuit. After a failed probe, another probe may begin."""
+        """Write the results to the host's row. A response closes the circuit, and other attempts may open it.
+
+        After a failed probe, the circuit stays open, and another probe may begin.
+        """
         probe = self.probe
         if self.reached and (probe is not None or self.is_news):
             if await self._change(probe or await self.read_host(), self._as_closed):
@@ -185,7 +189,7 @@ class CircuitCheck:
             return
 
     async def read_host(self) -> Host | None:
-        """Return the row of the host, or None."""
+        """Return the row of the host, or None if the host has no row."""
         return await self.world.executor.run(HOSTS.read, self.world.store, self.host)
 
     async def _write(self, known: Host | None, changed: Host) -> None:
@@ -199,10 +203,10 @@ def _wait_s(world: World, host: Host) -> float:
 
 
 def as_waiting(dues: Sequence[PendingDelivery], head: PendingDelivery | None) -> list[PendingDelivery]:
-    """Return *dues* for display, with the outcome of *head* where a delivery has none and waits for the same reason.
+    """Return *dues* for display. If all deliveries wait with *head*, those without an outcome get the head's outcome.
 
-    If the head waits for an open circuit or an unverified endpoint, all deliveries wait for it. Only the head's row
-    records this outcome, because a backlog may be long.
+    All wait if the head waits for an open circuit or an unverified endpoint. Only the head's row records this outcome,
+    because a backlog may be long. *head* is None if the backlog is empty.
     """
     if head is None or head.last_outcome not in (CIRCUIT, UNVERIFIED):
         return list(dues)

@@ -37,7 +37,10 @@ _SQS_TEXT = re.compile("[\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]+")
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class Content:
-    """The bytes and headers that all pushes of one message in one content format share."""
+    """The part of a request that is equal in all pushes of one message in one content format.
+
+    *octets* is this part of the body. *headers* are the headers that all pushes share; an item of a batch has none.
+    """
 
     octets: bytes
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -52,7 +55,7 @@ class QueueMessage:
 
 
 class Format(ABC):
-    """One content format. *batch_type* is the media type of a batch; empty for a format without batches."""
+    """One content format. *batch_type* is the media type of a batch, or empty if the format allows no batches."""
 
     batch_type = ""
 
@@ -73,14 +76,15 @@ class Format(ABC):
         return message.draft.body
 
     def parts(self, push: Push, shared: bytes, account: str) -> tuple[bytes, ...]:
-        """Return the body of an HTTP push, or an item of a batch, in parts. The large part is *shared*.
+        """Return the body of an HTTP push, or an item of a batch, in parts. *shared* becomes one of the parts.
 
-        *account* is the owner of the topic in CMQ's JSON form.
+        *shared* is the :meth:`shared_part` of the message, or in a batch the :meth:`shared_item`. *account* is the
+        owner of the topic in CMQ's JSON form.
         """
         return (shared,)
 
     def cmq_headers(self, message: Message, sent_at: int) -> dict[str, str]:
-        """Return the headers of CMQ's pushes, which replace others of the same name. Other formats have none."""
+        """Return the headers of CMQ's pushes, which replace others of the same name; empty for other formats."""
         return {}
 
     def shared_item(self, message: Message) -> bytes:
@@ -199,7 +203,7 @@ _CMQ_JSON, _CMQ_SIMPLIFIED = _CmqJson(), _CmqSimplified()
 
 
 def format_of(content_format: ContentFormat) -> Format:
-    """Return the object of a content format."""
+    """Return the :class:`Format` that implements *content_format*."""
     match content_format:
         case ContentFormat.JSON:
             return _JSON
@@ -214,7 +218,7 @@ def format_of(content_format: ContentFormat) -> Format:
 
 
 def envelope(push: Push) -> dict[str, object]:
-    """Return the envelope of the content format ``json``."""
+    """Return the body of a push in the content format ``json``: the message with all its attributes."""
     return {**_fields_before(push), **_shared_fields(push.message), **_fields_after(push)}
 
 
@@ -284,7 +288,7 @@ def content_type(message: Message) -> str:
 
 
 def body_fields(message: Message) -> dict[str, str]:
-    """Return the body as a JSON field: as text, or as base64 under another name."""
+    """Return the body as a JSON field: ``body`` with the text, or ``body_base64`` if the body is not text."""
     draft = message.draft
     return {"body": draft.body.decode()} if draft.is_text else {"body_base64": base64_text(draft.body)}
 

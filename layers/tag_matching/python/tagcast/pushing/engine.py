@@ -88,10 +88,10 @@ class Hold:
 class RunResult:
     """The results of a run, by message id: *ended* deliveries, *failures*, and *enqueued* deliveries.
 
-    Deliveries without a result were not started. The *enqueued* deliveries are in the queue of their group: they are
-    still pending, but the engine has nothing more to do. The *judged* deliveries passed the filter function in this
-    run. *got_through* counts the successes, including deliveries to a group's queue. *held* is the reason and the end
-    of a wait, if the run must wait.
+    Deliveries without a result were not started. The *enqueued* deliveries were handed over to the queue of their group
+    and are still pending. The *judged* deliveries passed the filter function in this run. *got_through* counts the
+    successes, including deliveries to a group's queue. *held* says how long deliveries without a result must wait, and
+    why. It is None if no gate holds them.
     """
 
     ended: dict[str, Entry] = field(default_factory=dict)
@@ -131,7 +131,7 @@ def drop_expired(
 
 
 def add_end(world: World, subscription: Subscription, message: Message, entry: Entry, result: RunResult) -> None:
-    """Record in *result* that a delivery ended without a push."""
+    """Record in *result* that the delivery of *message* ended as *entry*, without a push."""
     result.ended[message.message_id] = entry
     world.telemetry.record_end(message, subscription, entry.state)
 
@@ -139,7 +139,8 @@ def add_end(world: World, subscription: Subscription, message: Message, entry: E
 def put_off(world: World, message: Message, made: int, detail: str) -> Failure:
     """Return the failure of a delivery that the service could not attempt. The failure does not count as an attempt.
 
-    So a delivery with only such failures ends by its expiry. *made* is the number of earlier attempts.
+    So a delivery with only such failures ends by its expiry. *made* is the number of earlier attempts, and *detail* the
+    reason for display.
     """
     now = world.clock.now()
     again_at = min(now + round(PUT_OFF_S * 1000 / world.time_scale), message.expires_at)
@@ -235,8 +236,8 @@ def lane_state_after(subscription: Subscription, failures: Collection[Failure]) 
 def independent_state_after(failures: Collection[Failure], *, got_through: bool, has_more: bool) -> LaneState:
     """Return the state of a lane under INDEPENDENT_RETRY after *failures*.
 
-    *got_through*: some delivery succeeded. *has_more*: some deliveries were not started. Contact is lost if no delivery
-    succeeded and a failure concerns the receiver, not only one message.
+    *got_through* says whether any delivery succeeded, and *has_more* whether any delivery was not started. Contact is
+    lost if no delivery succeeded and a failure concerns the receiver, not only one message.
     """
     if any(failure.outcome.gone for failure in failures):
         return LaneState.SUSPENDED
@@ -357,9 +358,10 @@ class InFlight:
 
 @dataclass(slots=True, eq=False)
 class RunWatch:
-    """A batch's view of one subscription's run: the run's pushes in flight, and the run's results.
+    """A batch's view of one subscription's run: the run's pushes in flight, and the run's results (*parts*).
 
-    If the batch continues without the run (*is_left*), the run starts no more pushes or calls of the filter function.
+    If *is_left*, the batch continues without the run. Then the run starts no more pushes or calls of the filter
+    function.
     """
 
     in_flight: InFlight
@@ -382,9 +384,10 @@ class RunWatch:
 class Run:
     """One subscription's deliveries in their order, attempted together.
 
-    Pushes start within *seconds*, in *slots*. *unjudged* messages need a verdict of the filter function. *answered*: a
-    push just succeeded, so pushes are concurrent from the start. *asks_circuit*: the run first checks the circuit of
-    the host, because the receiver may not respond. *attempted_at*: the time of the head's last attempt.
+    Pushes start within *seconds*, in *slots*. *unjudged* has the ids of messages that need a verdict of the filter
+    function. If *answered*, a push just succeeded, so pushes are concurrent from the start. If *asks_circuit*, the
+    receiver may not respond, so the run first checks the circuit of the host. *attempted_at* is the time of the head's
+    last attempt, or None.
     """
 
     subscription: Subscription
@@ -419,7 +422,7 @@ def requests_of(subscription: Subscription, deliveries: Sequence[Delivery], weig
     """Split *deliveries*, in their order, into as few requests as the subscription's bounds allow.
 
     A delivery that failed before is alone in its request, so that no other delivery fails with it. Removing a
-    delivery never increases the number of requests.
+    delivery never increases the number of requests. *weights* returns the size of each message.
     """
     batching = subscription.settings.batching
     if batching is None:

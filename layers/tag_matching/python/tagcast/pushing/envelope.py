@@ -43,7 +43,10 @@ def header_bytes(headers: Mapping[str, str]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
-    """The body of a POST in parts (the large part is shared), and all headers, with lower-case names."""
+    """The body of a POST in *parts*, and all headers, with lower-case names.
+
+    Requests with the same message share the part that has the message, to save memory.
+    """
 
     parts: tuple[bytes, ...]
     headers: Mapping[str, str]
@@ -72,9 +75,9 @@ def http_request(
 ) -> HttpRequest:
     """Return the request for an HTTP endpoint, signed with the subscription's secret and by *sign*.
 
-    *sent_at* is the time of the attempt, *version* the version of this software, and *shared* the :func:`content` of
-    the message. *account* is the owner of the topic in CMQ's JSON form. *sign* signs with the service's keys. If the
-    headers exceed 4 KiB, the least important headers are dropped. Raises SecretError.
+    *sent_at* is the time of the attempt, and *version* the version of this software. *shared* is the :func:`content` of
+    the message; if None, it is computed. *account* is the owner of the topic in CMQ's JSON form. *sign* signs with the
+    service's keys. If the headers exceed 4 KiB, the least important headers are dropped. Raises SecretError.
     """
     message, content_format = push.message, push.subscription.settings.content_format
     form, shared = format_of(content_format), shared or content(message, content_format)
@@ -85,7 +88,7 @@ def http_request(
 
 
 def queue_message(push: Push) -> QueueMessage:
-    """Return the message for an SQS queue. If its JSON would be too long for SQS, the body becomes base64."""
+    """Return the SQS message of a push. If its text would be too long for SQS, the message's body becomes base64."""
     form = format_of(push.subscription.settings.content_format)
     made = form.queue_message(push)
     if len(made.body) <= QUEUE_BODY_MAX:

@@ -158,7 +158,10 @@ class _Waiter:
 
 
 class PushSlots:
-    """The slots of one invocation, on one event loop. Leave the context after all pushes have ended."""
+    """The slots of one invocation, on one event loop: *total* slots, and *bytes_max* bytes for :class:`BytesInFlight`.
+
+    Use it as a context manager, and leave the context only after all pushes have ended.
+    """
 
     def __init__(self, clock: Clock, total: int = SLOTS, bytes_max: int = BYTES_MAX) -> None:
         self._clock = clock
@@ -192,8 +195,8 @@ class PushSlots:
         """Take a slot for *pushes*. Return None if no slot becomes free before *until* (monotonic seconds).
 
         A slot that is free at once is taken even after *until*. Requests of equal priority are served in order.
-        *instead_of* is a slot of the same host, which is given back first. If memory allows, the request takes its
-        place at once; otherwise the request waits like any other.
+        *instead_of* is a slot of the same host, which is given back first. If memory allows, the request gets the place
+        of *instead_of* at once; otherwise the request waits like any other.
         """
         slot = Slot(host, priority, tuple(self.bytes.load_of(*each) for each in pushes))
         if instead_of is not None:
@@ -227,7 +230,7 @@ class PushSlots:
         self._call(self._hosts[slot.host])
 
     def count_answer(self, host: str) -> None:
-        """Record a successful push to *host*: its limit of concurrent pushes grows by one, but no slot is freed."""
+        """Raise the limit of concurrent pushes to *host* by one, after a successful push. This frees no slot."""
         self._hosts[host].answers += 1
         self._call(self._hosts[host])
 

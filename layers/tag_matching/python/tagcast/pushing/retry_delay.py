@@ -62,8 +62,8 @@ def is_retry_now(due: PendingDelivery, retry_all_at: int) -> bool:
 def retry_at(policy: RetryPolicy, due: PendingDelivery, retry_all_at: int, time_scale: float) -> int:
     """Return when an independent delivery may be attempted: by its schedule, or by a later Retry-After.
 
-    The result is 0 if a *retry now* at *retry_all_at* includes the delivery, and never after the expiry. *time_scale*
-    divides the schedule's waits.
+    The result is 0 if a *retry now* at *retry_all_at* includes the delivery. The result is never later than the expiry.
+    *time_scale* divides the schedule's waits.
 
     >>> decay = RetryPolicy(Strategy.INDEPENDENT_RETRY, max_retries=176)
     >>> due = PendingDelivery("t.1", "0", "7", attempts=2, expires_at=90_000, last_attempt_at=10_000)
@@ -104,8 +104,9 @@ def after_failure(
 ) -> Disposition:
     """Return the disposition of a delivery whose *failures*-th attempt failed at *ended_at*.
 
-    A retry never extends a life: if the retry would start at or after *expires_at*, the delivery expires. A Retry-After
-    counts only if it ends before *expires_at*. *time_scale* divides the service's own delays, but not Retry-After.
+    If no retry is left, the delivery is discarded. If the retry would start at or after *expires_at*, the delivery
+    expires. *retry_after_s* is the receiver's Retry-After, or None. It counts only if it ends before *expires_at*.
+    *time_scale* divides the service's own delays, but not Retry-After.
 
     >>> decay = RetryPolicy(Strategy.EXPONENTIAL_DECAY_RETRY, max_retries=176)
     >>> def after(failures, expires_at):

@@ -26,7 +26,11 @@ def signed_headers(
     parts: Sequence[bytes],
     sign: Sign | None = None,
 ) -> dict[str, str]:
-    """Return the headers that identify and sign a request, and the subscription's own headers. Raises SecretError."""
+    """Return the headers that identify and sign a request, and the subscription's own headers. Raises SecretError.
+
+    *webhook_id* identifies the message or batch. *sent_at* is the time of the attempt in milliseconds, *version* the
+    version of this software, and *parts* the body. *sign* signs with the service's keys.
+    """
     timestamp = sent_at // 1000
     headers = {
         **(subscription.settings.headers or {}),
@@ -65,7 +69,8 @@ def signatures(
     """Return all signatures that *settings* require, separated by spaces. Without signatures, return an empty text.
 
     Each secret that is valid at *sent_at* (milliseconds) adds one signature. With ``v1a``, *sign* adds one for each of
-    the subscription's service keys. A receiver can verify the push with any signature. Raises SecretError.
+    the subscription's service keys. A receiver can verify the push with any signature. Raises SecretError if a secret
+    is invalid, or if *sign* is None with ``v1a``.
     """
     parts, timestamp = tuple(body), sent_at // 1000
     made = [signature(each, message_id, timestamp, *parts) for each in settings.signing_secrets(sent_at)]

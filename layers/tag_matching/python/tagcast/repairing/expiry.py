@@ -189,8 +189,8 @@ async def expire_messages(world: World, topic: str, messages: Collection[tuple[s
     """Expire the pending deliveries of expired messages whose first round is over; return the number of deliveries.
 
     Each of *messages* is a message id, with a section if the message is wide. The caller has checked that the first
-    rounds are over. Then a pending delivery that is not handed over has a lane and a due row until it ends. So expiring
-    a delivery whose lane or due row is missing loses no attempts.
+    rounds are over. From then on, only a due row or failed pulls record the attempts of a pending delivery. So no
+    attempts are lost if a delivery without a due row expires.
     """
     lanes = await world.executor.run(_lanes, world, topic)
     rows = await _messages(world, topic, messages)

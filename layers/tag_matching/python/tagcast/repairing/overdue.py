@@ -32,6 +32,7 @@ COUNTED_MAX = 500
 class FoundLanes:
     """The lanes that a sweep found. *restarted* is the number of restarted lanes.
 
+    *oldest_overdue_s* is the delay of the most overdue lane that is not asleep, in seconds, or 0 if none is overdue.
     *asleep* has the paused and suspended lanes with deliveries to expire. *blocked* has the lanes that have been
     blocked longest, at most 200. *watched* has at most 200 lanes of topics with metrics for each subscription.
     """
@@ -43,7 +44,10 @@ class FoundLanes:
     watched: list[Lane] = field(default_factory=list)
 
     def absorb(self, other: FoundLanes) -> None:
-        """Add the lanes of *other*. Keep only the lanes blocked longest, whose generations are the oldest."""
+        """Add the lanes of *other*. Keep at most 200 lanes in *watched* and in *blocked*.
+
+        *blocked* keeps the lanes with the oldest generations, because these have been blocked longest.
+        """
         self.restarted += other.restarted
         self.oldest_overdue_s = max(self.oldest_overdue_s, other.oldest_overdue_s)
         self.asleep += other.asleep
@@ -130,9 +134,9 @@ class BacklogSummary:
 
 
 async def read_backlogs(world: World, lanes: Sequence[Lane]) -> BacklogSummary:
-    """Return a summary of all backlogs of *lanes*.
+    """Return one summary of the backlogs of *lanes*. At most :data:`COUNTED_MAX` deliveries of each backlog are read.
 
-    Under INDEPENDENT_RETRY the oldest delivery may be behind the head.
+    Under INDEPENDENT_RETRY the oldest of these may be behind the head.
     """
     found = await each(world, "a backlog", lanes, lambda lane: world.executor.run(_read_backlog, world, lane))
     return BacklogSummary(

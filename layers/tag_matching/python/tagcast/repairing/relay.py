@@ -29,9 +29,10 @@ PAGE = 100
 
 @dataclass(frozen=True, slots=True)
 class EndedDelivery:
-    """A message with a newly ended delivery, or with a newly closed round of a section.
+    """Names a message that may be complete.
 
-    The relay checks whether this message is complete.
+    A delivery of the message ended, or the first round closed for one of its sections. The relay checks whether the
+    message is complete.
     """
 
     topic: str
@@ -43,12 +44,12 @@ Arrival = MessageRow | Lane | EndedDelivery
 
 
 def relay(world: World, arrivals: Sequence[Arrival]) -> None:
-    """Repeat the sends and starts of *arrivals*, and complete messages.
+    """Send the messages and start the workflows of *arrivals* again, and complete messages whose last delivery ended.
 
-    Entries that the queue does not accept are listed for the sweep, so that an outage of hours loses nothing and delays
-    no lane. If an entry cannot be listed, raises the store's error, so that the batch is redelivered. Messages are sent
-    first, because only the relay sends dead letters and events. After a failed start the other lanes are left to the
-    sweep, so that an outage of the workflow delays no message.
+    Messages are sent first, because only the relay sends dead letters and events. An entry that the queue does not
+    accept is listed for the sweep. So an outage of the queue for hours loses nothing and delays no lane. If an entry
+    cannot be listed, the function raises the store's error, and the batch is redelivered. After a failed start, the
+    sweep starts this lane and the remaining lanes. So an outage of the workflow delays no message.
     """
     expiries: dict[QueueEntry, int] = {}
     ordering_of = orderings(world)
@@ -88,7 +89,7 @@ class Sending:
         self._refused: set[str] = set()
 
     def send(self, entries: Sequence[QueueEntry]) -> tuple[QueueEntry, ...]:
-        """Send the entries of message groups without a refused entry.
+        """Send the entries, except those of message groups that had a refused entry in this sweep.
 
         Return the entries that were not sent or not accepted, in the given order.
         """

@@ -73,7 +73,7 @@ def _remove(world: World, registration: Registration, members: Sequence[Member])
 async def remove_orphans(world: World) -> int:
     """Delete the empty queues without a group; return the number of deleted queues.
 
-    Messages in such a queue mean that the rows of its group were lost, or that a worker is emptying it.
+    A queue with messages stays, because the rows of its group were lost, or a worker is emptying the queue.
     """
     run = world.executor.run
     queues = await run(lambda: tuple(world.group_queues.every()))

@@ -12,10 +12,10 @@ Chosen = Mapping[int, int]
 
 
 class Constraint(NamedTuple):
-    """The array elements that one condition allows. An element of None stands for a value outside arrays.
+    """The array elements with which one condition is met. An element of None stands for a value outside arrays.
 
-    *met* are the elements with a value that meets the condition. If an absent path also meets the condition, *there*
-    are all elements that have the path. Otherwise *there* is None.
+    *met* has the elements with a value that meets the condition. *there* is None unless an absent path also meets the
+    condition. In this case *there* has all elements with the path, and the condition is also met if none is chosen.
     """
 
     met: Sequence[Element | None]
@@ -205,7 +205,10 @@ def may_be_met(condition: Condition, event: Event) -> bool:
 
 
 def branches_of(pattern: Pattern) -> int:
-    """Return the number of alternatives of a pattern. Return 0 instead of 1, because one alternative costs no extra."""
+    """Return the number of alternatives of a pattern, or 0 if it has only one.
+
+    So only several alternatives add to the cost of a pattern (:data:`TRIED`).
+    """
     return len(pattern.alternatives) if len(pattern.alternatives) > 1 else 0
 
 

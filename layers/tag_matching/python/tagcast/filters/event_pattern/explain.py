@@ -19,7 +19,8 @@ _TEXT_SHOWN_MAX = 64
 def explain(pattern: Pattern, event: Event, title: str) -> Explanation:
     """Return a tree of the pattern's conditions, each with its comparisons and the values of the event.
 
-    *title* is the text of the root. If the evaluation takes too long, the root is an error without children.
+    *title* is the text of the root. Each of several alternatives is a part of its own, and at most 20 are shown. If the
+    evaluation takes too long, the root is an error without children.
 
     >>> from tagcast.filters.event_pattern.pattern import read_pattern
     >>> tree = explain(read_pattern({"a": ["x", {"prefix": "y"}]}), Event.of({"a": "z"}), "event pattern")

@@ -98,8 +98,8 @@ class Condition:
 class Pattern:
     """A parsed pattern. It matches if all conditions of one alternative are met.
 
-    An alternative is a tuple of indices in *conditions*, sorted by path. *or_is_a_field* is True if ``$or`` was read as
-    the name of a field, not as an operator. *weight* is the sum of the conditions' weights.
+    An alternative is a tuple of indices in *conditions*, in the order of the conditions' paths. *or_is_a_field* is True
+    if ``$or`` was read as the name of a field, not as an operator. *weight* is the sum of the conditions' weights.
     """
 
     conditions: tuple[Condition, ...]

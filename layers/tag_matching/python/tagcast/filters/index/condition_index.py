@@ -26,7 +26,8 @@ _View = tuple[PatternScope, bool]
 class ConditionIndex:
     """An immutable index, which returns the same results as each filter's ``evaluate``.
 
-    *reading_tags* has the SQL92 expressions that read the tags as a property. *patterns* has the event patterns.
+    *reading_tags* has the SQL92 expressions that read the tags as a property, and *expressions* all others. *patterns*
+    has the event patterns, by the part of a message that they read.
     """
 
     __slots__ = ("_expressions", "_filled", "_patterns", "overlapping")

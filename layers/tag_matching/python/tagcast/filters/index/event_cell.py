@@ -36,10 +36,13 @@ class EventEntry(NamedTuple):
 
 
 class EventMatches:
-    """Collects the result of matching one event with many patterns. An owner may be added several times.
+    """Collects the result of matching one event with many patterns. An owner is the ordinal of a subscription.
 
-    *owners* have a pattern that matches. *failed* have a pattern with an alternative whose search took too long.
-    *skipped* have a pattern that a check before the match found too slow. Alternatives are not evaluated for them.
+    *owners* lists the owners of alternatives that match. *failed* lists the owners of alternatives whose search for
+    common array elements took too long. Both lists may repeat an owner.
+
+    *skipped* is known before the match. It has the owners whose patterns would need too many comparisons for this
+    event. An alternative is not evaluated if all its owners are skipped. The caller ignores skipped owners in *owners*.
     """
 
     __slots__ = ("failed", "owners", "skipped")
@@ -50,7 +53,7 @@ class EventMatches:
         self.skipped = skipped
 
     def take(self, entry: EventEntry, event: Event) -> None:
-        """Add the owners of *entry* to *owners* if the same array elements of *event* meet all its conditions.
+        """Add the owners of *entry* to *owners* if the same array elements of *event* meet all conditions of *entry*.
 
         The caller has checked that each condition may be met alone. If the search for such elements takes too long, the
         owners are added to *failed*.
@@ -104,8 +107,8 @@ class EventList:
 class EventCell:
     """Many alternatives, which are tested together. Each alternative has the position of one bit.
 
-    *owners* are the owners of each alternative. *columns* maps each tested path to its leaves, with bits as places.
-    *entries* are the alternatives; they may be JSON text, which is parsed at the first use.
+    *owners* are the owners of each alternative. *columns* maps each tested path to its leaves. The place of a leaf is
+    the bit of its alternative. *entries* are the alternatives, or their JSON text, which is parsed at the first use.
     """
 
     __slots__ = ("_all", "_columns", "_entries", "_owners", "_tests")
@@ -163,7 +166,7 @@ class EventCell:
         return all(map(skipped.issuperset, self._owners))
 
     def as_row(self) -> list[Any]:
-        """Return the cell as plain lists, for a snapshot. The entries are a text that only events with arrays need."""
+        """Return the cell as plain lists, for a snapshot. The entries are a JSON text, which few events need parsed."""
         entries = self._entries
         text = entries if isinstance(entries, str) else json.dumps([entry.as_row() for entry in entries])
         return [self._owners, {path: column.as_row() for path, column in self._columns.items()}, text]

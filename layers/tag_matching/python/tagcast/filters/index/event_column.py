@@ -34,7 +34,7 @@ Checked = list[tuple[Leaf, Places]]
 
 
 class Column:
-    """The leaves of many patterns on one path, each with its place.
+    """The leaves of many patterns on one path, each with a place: a number that the index chooses, such as an owner.
 
     >>> column = Column()
     >>> for place, leaf in enumerate([Equals("a"), Prefix("a"), Wildcard(("", "b")), Equals("b")]):
@@ -106,7 +106,7 @@ class Column:
         """Return the places of the leaves that *value* meets, as several lists that may share places.
 
         The leaves in :attr:`numeric`, :attr:`but`, :attr:`exists`, :attr:`absent` and :attr:`others` are left out.
-        Leaves that must be evaluated are also left out at places for which *skips* returns True.
+        Leaves that must be evaluated are also left out at places for which *skips* returns True. None skips no place.
         """
         if type(value) is Decimals:
             return self._find_places(value.text, value.text, skips) + self._find_places(value.number, None, skips)
@@ -166,9 +166,9 @@ class Column:
 
 
 def fixed_part(leaf: Leaf) -> tuple[str, str] | None:
-    """Return the kind and text of a part that all values of the leaf share, or None if there is no such part.
+    """Return the kind and text of a part that a value must have to meet the leaf, or None if there is no such part.
 
-    A value without this part never meets the leaf. The kind says where the part is, e.g. :data:`START`.
+    The kind says where in the value the part is, e.g. :data:`START`.
     """
     match leaf:
         case Wildcard(parts) if parts[0]:

@@ -67,7 +67,10 @@ class Posting:
         self._looked_up, self._cells, self._present = looked_up, cells, present
 
     def match(self, values: Sequence[Value], event: Event, found: EventMatches) -> None:
-        """Add to *found* the owners of the alternatives that *event* matches. *values* are its values of the path."""
+        """Add to *found* the owners of the alternatives that *event* matches.
+
+        *values* are the values of this path in *event*.
+        """
         looked_up = self._looked_up
         if isinstance(looked_up, bytes):
             looked_up = self._looked_up = LookupTables.from_row(*json.loads(looked_up))

@@ -22,7 +22,7 @@ _VALUE_EFFORT = 30
 
 
 class IndexPart(NamedTuple):
-    """The *filters* of one part, by ordinal, before their index is built. Equal filters have an equal *digest*."""
+    """The *filters* of one part, by ordinal, before their index is built. *digest* identifies ordinals and filters."""
 
     digest: str
     filters: Mapping[int, FilterValue | None]

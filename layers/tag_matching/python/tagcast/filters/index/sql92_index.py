@@ -124,7 +124,7 @@ class Sql92Index:
         return found, self._failing_places(view) if self._failing or self._suspected else []
 
     def as_rows(self) -> list[object]:
-        """Return the part of a snapshot that is parsed at once, as plain lists and texts."""
+        """Return the part of a snapshot that is parsed when the index is restored, as plain lists and texts."""
         postings = [
             [*dimension, [as_row(value) for value in by_value]] for dimension, by_value in self._postings.items()
         ]

@@ -28,9 +28,10 @@ class LookupKey(NamedTuple):
 
 
 class Access(NamedTuple):
-    """The lookup keys of a node. The node can have its wanted value only if the message has one of *keys*.
+    """The lookup keys of a node, which is a part of an expression. *place* is the node's index in the expression.
 
-    *place* is the node's index. If *whole*, the node has its wanted value whenever the message has one of the keys.
+    The node can have its wanted value (TRUE or FALSE) only if the message has one of *keys*. If *whole*, one of the
+    keys is also enough.
     """
 
     keys: tuple[LookupKey, ...]
@@ -56,11 +57,11 @@ class Popularity:
             self._dimensions[key.dimension] = self._dimensions.get(key.dimension, 0) + 1
 
     def cost(self, access: Access) -> tuple[int, Dimension]:
-        """Return the cost of *access*, by which accesses are compared. The least is the best.
+        """Return a pair by which accesses are compared. The lowest pair is the best.
 
-        Its first item grows with the estimated share of messages that have one of the keys. It is the exponent of this
-        share, rounded up to a power of two. The second item is the dimension of the first key. So alternatives with
-        similar shares choose keys of the same property.
+        The first item is the binary exponent of the estimated share of messages that have one of the keys. So similar
+        shares have the same first item. The second item is the dimension of the first key. So if shares are similar,
+        many alternatives choose a key of the same property.
         """
         share = sum(self._share(key) for key in access.keys)
         return frexp(share)[1], access.keys[0].dimension

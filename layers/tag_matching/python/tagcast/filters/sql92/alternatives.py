@@ -1,7 +1,7 @@
 """Splits an expression into alternatives. The expression is TRUE when all parts of one alternative have their value.
 
 AND is TRUE when all parts are TRUE, and OR when one part is TRUE. NOT swaps TRUE and FALSE. An error is neither. In the
-rocketmq dialect, the expression only may be TRUE then, because an earlier part of an OR may fail.
+rocketmq dialect, an expression may fail although one alternative is TRUE, because an earlier part of an OR may fail.
 """
 
 from collections.abc import Sequence

@@ -88,7 +88,8 @@ def columns_of(entries: Iterable[SqlEntry]) -> Columns:
 def merge_terms(terms: Sequence[Term]) -> dict[_Column, tuple[Reading, ...]]:
     """Return the values of *terms* by dimension, test and number. Terms such as ``a > 5 AND a > 7`` become one term.
 
-    The number is 0, or counts further searches of the same kind in one property, which cannot be merged.
+    Several searches of the same kind in one property cannot be merged, so they get the numbers 0, 1, 2 and so on. The
+    number of every other test is 0.
 
     >>> a = Dimension("number", "a")
     >>> merge_terms([Term(a, "above", (5,)), Term(a, "above", (7,)), Term(a, "none", (9,))])

@@ -36,7 +36,7 @@ class CompiledExpression:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Sentences that warn of parts of the expression. Such a part may have another meaning than intended."""
+        """Sentences about parts of the expression that may not mean what the author intended."""
         return self._parse()[1]
 
     def _parse(self) -> tuple[tuple[Node, ...], tuple[str, ...]]:

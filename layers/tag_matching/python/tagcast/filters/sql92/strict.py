@@ -129,9 +129,9 @@ def _text_test(nodes: Sequence[Node], node: Node) -> Evaluation:
 
 
 def text_predicate(node: Node) -> Callable[[str], bool]:
-    """Return a function that tests a text as the node does. *node* is an ``IN``, ``LIKE`` or search.
+    """Return a function that tests a text as *node* does. *node* must be an ``IN``, ``LIKE`` or search.
 
-    A ``NOT`` before the operator is left to the caller.
+    The function ignores a ``NOT`` before the operator, so the caller must negate the result.
     """
     name, value = node.operator.removeprefix("not_"), node.value
     if name == "in":

@@ -76,7 +76,10 @@ class TreeBuilder:
         return self._add("not", None, (self.condition(operand).place,), start, operand.end)
 
     def junction(self, operator: str, left: Operand, right: Operand) -> Operand:
-        """Add ``AND`` or ``OR``. *left* must be a condition. A chain of one operator is one node with many children."""
+        """Add ``AND`` or ``OR``. A chain of one operator is one node with many children.
+
+        *left* must be a result of :meth:`condition`. *right* may be any operand that :meth:`condition` accepts.
+        """
         right = self.condition(right)
         node, depth = self.nodes[left.place], 1 + self._depths[right.place]
         if node.operator == operator:
@@ -123,9 +126,10 @@ class TreeBuilder:
         return self._term("is_not_null" if negated else "is_null", None, (subject,), end)
 
     def search(self, operator: str, value: object, subject: Operand, end: int) -> Operand:
-        """Add ``[NOT] CONTAINS | STARTSWITH | ENDSWITH | LIKE``.
+        """Add ``[NOT] CONTAINS | STARTSWITH | ENDSWITH | LIKE``. For LIKE, *value* has the pattern and the escape.
 
-        Like RocketMQ, the rocketmq dialect does not evaluate the subject if the searched text is empty.
+        For other operators, *value* is the searched text. If this text is empty, the rocketmq dialect does not evaluate
+        a subject that is a condition or a boolean. As in RocketMQ, the result is then FALSE.
         """
         if value == "" and not self._strict and self.nodes[subject.place].operator not in OPERANDS:
             return self.literal("false", None, subject.start, end)
