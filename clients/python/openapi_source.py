@@ -101,7 +101,7 @@ def write(document: Schema, package: Path) -> None:
 
 
 def docstring(text: str, margin: str = "    ") -> str:
-    """Return the source of a docstring: *text* in wrapped paragraphs, indented by *margin*."""
+    """Return the source of a docstring. *text* is its content, in wrapped paragraphs. Lines begin with *margin*."""
     quoted = "\n\n".join(fill(each, 119 - len(margin)) for each in text.strip().split("\n\n"))
     quoted = quoted.replace("\\", "\\\\").replace('"""', "'''")
     end = f"\n{margin}" if "\n" in quoted or quoted.endswith('"') else ""

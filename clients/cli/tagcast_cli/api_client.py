@@ -50,7 +50,7 @@ class ApiClient(Client):
     """An API client whose `request` refuses answers of other servers, because commands print most answers unchanged."""
 
     def request(self, *args: Any, **options: Any) -> Answer:
-        """Send a request. Raises UnexpectedAnswerError for another server's answer, which may look like success."""
+        """Send a request. Raises UnexpectedAnswerError for the answer of another server: it lacks tagcast-version."""
         with waiting_noted(self.url):
             answer = super().request(*args, **options)
         if "tagcast-version" not in answer.headers:

@@ -100,7 +100,7 @@ class Archive:
 
     @classmethod
     def of_deployment(cls, url: str, profile: str | None, region: str | None) -> Archive:
-        """Return the archive of the deployment at *url*. Raises JobError if CloudFormation knows no stack with it."""
+        """Return the archive of the deployment with the API at *url*. Raises JobError if CloudFormation finds none."""
         import boto3
         from botocore.exceptions import BotoCoreError, ClientError
         from tagcast_client.signing import region_of

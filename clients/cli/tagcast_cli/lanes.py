@@ -154,7 +154,7 @@ def _attribute(lane: Json, name: str) -> str:
 def group_lanes(lanes: Iterable[Json], by: Attribute) -> list[Json]:
     """Return one group for each value of the attribute *by*, the largest group first.
 
-    A group has its numbers of lanes and topics, and the most frequent values of other attributes.
+    A group has the number of its lanes, the number of their topics, and the most frequent values of other attributes.
 
     >>> [group["lanes"] for group in group_lanes([{"topic": "a"}, {"topic": "b"}, {"topic": "a"}], "topic")]
     [2, 1]

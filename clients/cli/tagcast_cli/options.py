@@ -72,7 +72,7 @@ def _option(setting: Setting) -> Any:
 
 
 def with_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Return *command* as a function for Typer: each option of its classes of options is a parameter of its own."""
+    """Return *command* as a function for Typer, with one parameter per option instead of classes of options."""
     defaults = {each.name: each.default for each in inspect.signature(command).parameters.values()}
     parameters, makers = _write_out(command, defaults)
 

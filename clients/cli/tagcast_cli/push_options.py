@@ -16,9 +16,9 @@ from tagcast_cli.options import SettingOptions
 
 
 def endpoint_of(url: str | None, queue: str | None, function: str | None, *, is_pulled: bool = False) -> Json:
-    """Return the endpoint in the API's form: *url*, *queue*, *function*, or members that pull (*is_pulled*).
+    """Return an endpoint in the API's form, from the one parameter that is given. *is_pulled* is the option ``--pull``.
 
-    Raises BadParameter unless exactly one of them is given.
+    Raises BadParameter unless exactly one parameter is given.
 
     >>> endpoint_of("https://example.com/hook", None, None)
     {'protocol': 'https', 'url': 'https://example.com/hook'}

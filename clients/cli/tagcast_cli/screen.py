@@ -180,7 +180,7 @@ def fields_table(answer: Json, *, leave_out: Iterable[str] = ()) -> Table:
 
 
 def fault_lines(problem: Json, status: int) -> Text:
-    """Return a problem as lines: its title, its detail, and each fault with its pointer."""
+    """Return a *problem* of the API as lines: its title, HTTP *status* and detail, and each fault with its pointer."""
     lines = Text()
     lines.append("error: ", style="bold red")
     title = visible_line(str(problem.get("title") or "refused"))

@@ -231,7 +231,7 @@ class Commands(TyperGroup):
         make_readable(self)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Move `--json` to the front, because it may follow the command."""
+        """Move `--json` to the front, because users may write it after the command."""
         end = args.index("--") if "--" in args else len(args)
         options, rest = args[:end], args[end:]
         if "--json" in options:

@@ -92,7 +92,7 @@ class JobRun:
 class OnAws:
     """Creates and deletes the AWS resources of smoke tests, and reads what they received, as the deployment's owner.
 
-    *queue_requests* counts the requests to SQS.
+    *run* is always the name of a smoke test, as `new_run` returns it. *queue_requests* counts the requests to SQS.
     """
 
     deployment: Deployment
@@ -127,7 +127,7 @@ class OnAws:
         return sorted(name.removesuffix("_log.fifo") for name in names if name.endswith("_log.fifo"))
 
     def make_log(self, run: str) -> None:
-        """Create the queue to which the function logs its pushes."""
+        """Create the log, a queue to which the function reports each push that it gets."""
         self._log = self._make_queue(f"{run}_log.fifo", {})
 
     def make_queue(self, run: str) -> Endpoint:

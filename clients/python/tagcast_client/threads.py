@@ -21,16 +21,19 @@ Sleep = Callable[[float], object]
 
 
 def verdict(listener: Listener, messages: Sequence[Pulled]) -> object:
-    """Call *listener* with *messages*, and return its verdict. Exceptions of the listener are raised unchanged.
+    """Call *listener* with *messages*, and return its verdict. An exception of the listener is raised unchanged.
 
-    But ``SystemExit``, and any other `BaseException` that is not an `Exception`, becomes a RuntimeError.
+    But ``SystemExit`` and any other `BaseException` that is not an `Exception` become a RuntimeError.
     """
     with _report_all("the listener"):
         return listener(messages)
 
 
 def report_fault(on_error: Callable[[Exception], None], fault: Exception) -> None:
-    """Call *on_error* with *fault*. Raises RuntimeError if *on_error* raises ``SystemExit`` or the like."""
+    """Call *on_error* with *fault*. Exceptions of *on_error* are raised unchanged.
+
+    But ``SystemExit`` and any other `BaseException` that is not an `Exception` become a RuntimeError.
+    """
     with _report_all("on_error"):
         on_error(fault)
 

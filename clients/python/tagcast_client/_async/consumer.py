@@ -85,10 +85,9 @@ class AsyncConsumer:
         self._filters[topic] = Filter.tag_expression(expression) if isinstance(expression, str) else expression
 
     def register_message_listener(self, listener: AsyncListener) -> None:
-        """Set the listener, which is called with each batch of messages. Its result is its verdict on the batch.
+        """Set the listener, which is called with each batch of messages. Its result says what happens to the batch.
 
-        None acknowledges the batch. A `ConsumeStatus` or `Later` is another verdict; an exception counts as
-        RECONSUME_LATER.
+        None acknowledges it. Other results are a `ConsumeStatus` and `Later`. An exception counts as RECONSUME_LATER.
         """
         self._listener = listener
 
