@@ -122,7 +122,7 @@ def sent_value(name: str, schema: Schema) -> str:
 
 
 class Modules:
-    """Builds the text of the client's modules from a document. Only classes that another part refers to are written."""
+    """Builds the source of the client's modules from the API's document. Classes that no method needs are left out."""
 
     def __init__(self, document: Schema) -> None:
         self.document = document

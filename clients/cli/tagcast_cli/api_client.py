@@ -47,7 +47,7 @@ def waiting_noted(url: str, after_s: float = 3.0) -> Iterator[None]:
 
 
 class ApiClient(Client):
-    """An API client whose `request` refuses answers of other servers, because commands print most answers unchanged."""
+    """An API client that refuses answers of other servers. Otherwise commands could print one as a success."""
 
     def request(self, *args: Any, **options: Any) -> Answer:
         """Send a request. Raises UnexpectedAnswerError for the answer of another server: it lacks tagcast-version."""

@@ -258,7 +258,7 @@ DEPLOYED = (check_tables, check_sources, check_archive, check_audit, check_alarm
 
 
 def examine(deployment: Deployment) -> Iterator[Finding]:
-    """Yield the findings of all checks. If the stack does not exist, only the checks of ``ALWAYS`` run."""
+    """Yield the findings of all checks. If the stack does not exist, the checks in ``DEPLOYED`` do not run."""
     for check in ALWAYS:
         yield from _run_check(check, deployment)
     try:

@@ -83,7 +83,7 @@ def _messages_of(headers: Mapping[str, str], body: bytes) -> tuple[Received, ...
 
 
 def token_of(body: bytes) -> str | None:
-    """Return the verification token in a request; None for a push.
+    """Return the verification token in the *body* of a request. Return None if the request is a push.
 
     >>> token_of(b'{"verification_token": "abc"}'), token_of(b'{"body": "abc"}'), token_of(b"abc")
     ('abc', None, None)

@@ -104,7 +104,7 @@ class Session:
         self.show(self.api.request(method, path, body, headers=headers), render)
 
     def print_lines(self, lines: Iterable[Text]) -> None:
-        """Print each line unbroken, so that you can copy its commands. Half of a command may be another command."""
+        """Print each line unbroken, so that you can copy its commands. A part of a command may be another command."""
         for line in lines:
             self.out.print(line, soft_wrap=True)
 

@@ -64,7 +64,7 @@ class PlaceError(Exception):
 
 
 class NotPlayedError(Exception):
-    """A step could not run, or was not selected. The error's text is the reason."""
+    """A step of the smoke test could not run, or its option was not given. The error's text is the reason."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -136,8 +136,8 @@ class Batch:
     def split(cls, topic: str, messages: Sequence[Pulled], size: int) -> list[list[Batch]]:
         """Split pulled messages into parts of at most *size* messages, one part for each slot.
 
-        A part is usually one batch. If one of its messages was pulled before, each of its messages is a batch.
-        Otherwise a message that always fails would use up the attempts of the other messages.
+        A part is usually one batch. If a message of the part was pulled before, the part has one batch for each
+        message. In a common batch, a message that always fails would use up the attempts of the other messages.
         """
         parts = [messages[start : start + size] for start in range(0, len(messages), size)]
         return [

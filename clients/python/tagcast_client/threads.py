@@ -98,7 +98,7 @@ class Tasks:
         self._stop.set()
 
     def abandon(self, seconds: float) -> None:
-        """Wait for the end of all other threads, for at most *seconds*; mark the rest as abandoned."""
+        """Wait for at most *seconds* until other threads end. Mark the rest as abandoned, so they begin no new work."""
         until, others = time.monotonic() + seconds, self._others()
         try:
             for thread in others:
