@@ -33,7 +33,7 @@ WRITTEN = ("settings.py", "models.py", "_async/operations.py", "_sync/*.py")
 
 
 def write_all(package: Path) -> None:
-    """Write all generated files into the folder *package*."""
+    """Write all generated files into *package*, the folder of the client's package."""
     places = (HERE / "openapi.json", HERE.parents[1] / "docs/openapi.json")  # In a source distribution, in a checkout.
     document = next(place for place in places if place.exists())
     openapi_source.write(json.loads(document.read_text("utf-8")), package)
@@ -50,10 +50,13 @@ def write_sync(package: Path) -> None:
 
 
 class BuildHook(BuildHookInterface):  # type: ignore[type-arg]
-    """Writes the generated files before a wheel is built, including an editable wheel."""
+    """Makes hatch write the generated files before it builds a wheel. An editable wheel has them, too."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Write the generated files and add them to the build. hatch leaves out files that git ignores."""
+        """Write the generated files before a build of any *version* (kind), and add their names to *build_data*.
+
+        Git ignores these files, and hatch leaves ignored files out unless *build_data* names them.
+        """
         write_all(Path(self.root) / "tagcast_client")
         build_data["artifacts"] += [f"tagcast_client/{name}" for name in WRITTEN]
 

@@ -101,7 +101,7 @@ def write(document: Schema, package: Path) -> None:
 
 
 def docstring(text: str, margin: str = "    ") -> str:
-    """Return the source of a docstring: *text* in wrapped paragraphs, indented by *margin*."""
+    """Return the source of a docstring. *text* is its content, in wrapped paragraphs. Lines begin with *margin*."""
     quoted = "\n\n".join(fill(each, 119 - len(margin)) for each in text.strip().split("\n\n"))
     quoted = quoted.replace("\\", "\\\\").replace('"""', "'''")
     end = f"\n{margin}" if "\n" in quoted or quoted.endswith('"') else ""
@@ -114,12 +114,15 @@ def without_null(kind: str) -> str:
 
 
 def sent_value(name: str, schema: Schema) -> str:
-    """Return the Python expression for the value that a method sends for its argument *name*."""
+    """Return the Python expression for the value that a method sends for its argument *name*.
+
+    The expression converts an instant to the API's form. Any other argument is sent unchanged.
+    """
     return f"instant({name}) if {name} else None" if schema.get("format") in INSTANTS else name
 
 
 class Modules:
-    """Builds the text of the client's modules from a document. Only classes that another part refers to are written."""
+    """Builds the source of the client's modules from the API's document. Classes that no method needs are left out."""
 
     def __init__(self, document: Schema) -> None:
         self.document = document
@@ -130,7 +133,10 @@ class Modules:
         self._schema_of: dict[str, str] = {}
 
     def class_of(self, schema_name: str) -> str:
-        """Write the class of a schema; return the class's name. Raises ValueError if another schema has this name."""
+        """Return the name of a schema's class. Write the class first, unless it is written already or by hand.
+
+        Raises ValueError if another schema has a class of this name.
+        """
         if schema_name in BY_HAND:
             return BY_HAND[schema_name]
         name = NAMES.get(schema_name, schema_name.removesuffix("Answer"))
@@ -145,7 +151,7 @@ class Modules:
     def annotation(self, schema: Schema, place: str) -> str:
         """Return the annotation of a value with this *schema*.
 
-        *place* is `answer`, `argument`, or `form` (in a TypedDict).
+        *place* says where the value is: in an `answer`, as an `argument` of a method, or in a `form` (a TypedDict).
         """
         if "$ref" in schema:
             named = schema["$ref"].rpartition("/")[2]
@@ -217,7 +223,10 @@ class Modules:
         return f"{without_null(kind)} | None = {'field(default=None, repr=False)' if is_secret else 'None'}"
 
     def flatten(self, schema: Schema) -> dict[str, Any]:
-        """Return a property's schema merged with its reference, its `allOf` parts, and its only choice besides null."""
+        """Return a property's schema merged with the schemas that it refers to, and with its only choice besides null.
+
+        A schema refers to others by `$ref` and by `allOf`.
+        """
         choices = [each for each in schema.get("anyOf", schema.get("oneOf", ())) if each.get("type") != "null"]
         parts = [*schema.get("allOf", ()), *(choices if len(choices) == 1 else ())]
         parts += [self.schemas[schema["$ref"].rpartition("/")[2]]] if "$ref" in schema else []
@@ -228,7 +237,7 @@ class Modules:
         return found | ({"type": kinds.pop()} if len(kinds) == 1 else {}) | dict(schema)
 
     def table(self, name: str, schema_name: str) -> str:
-        """Return the text of a table with a `Setting` for each property of a schema."""
+        """Return the source of the table *name*, which has a `Setting` for each property of *schema_name*."""
         properties = self.schemas[schema_name]["properties"].items()
         rows = "".join(f"    Setting({field!r}, {self._setting(each)}),\n" for field, each in properties)
         return f"\n{name}: tuple[Setting, ...] = (\n{rows})\n"
@@ -249,7 +258,7 @@ class Modules:
         return ", ".join([repr(flat.get("type", "any")), *arguments])
 
     def filter_defaults(self) -> str:
-        """Return the text of the table with the default values of each filter kind."""
+        """Return the source of the table with the default values of each filter kind."""
         kinds = [self.schemas[self._schema_of[each]]["properties"] for each in self.unions["AnyFilter"]]
         rows = {
             each["kind"]["const"]: {field: known["default"] for field, known in each.items() if "default" in known}
@@ -258,7 +267,7 @@ class Modules:
         return f"\nFILTER_DEFAULTS: Mapping[str, Mapping[str, Any]] = {rows!r}\n"
 
     def operations(self) -> str:
-        """Return the text of the class with a method for each operation."""
+        """Return the source of the class with a method for each operation."""
         methods = [
             self._method(path, verb.upper(), operation)
             for path, item in self.document["paths"].items()
@@ -330,7 +339,7 @@ class Arguments:
         self.help: list[str] = []
 
     def add(self, name: str, schema: Schema, *, is_required: bool) -> None:
-        """Add an argument. It is positional if *is_required*, otherwise a keyword."""
+        """Add an argument. It is positional if *is_required*, otherwise a keyword with the default None."""
         kind = self._modules.annotation(schema, "argument")
         if is_required:
             self._positional.append(f"{name}: {kind}")
@@ -339,7 +348,10 @@ class Arguments:
         self.help += [f"*{name}*: {schema['description']}"] if schema.get("description") else []
 
     def body(self, content: Schema) -> str:
-        """Add the arguments of a body. Return the expression that builds the body, or "" if there is no body."""
+        """Add arguments for a request body of the schema in *content*. Return the expression that builds the body.
+
+        If *content* is empty, the request has no body, and the result is an empty text.
+        """
         schema_name = content["schema"]["$ref"].rpartition("/")[2] if content else ""
         schema = self._modules.schemas.get(schema_name, {"properties": {}})
         name = NAMES.get(schema_name, "")

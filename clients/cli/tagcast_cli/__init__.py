@@ -30,7 +30,8 @@ def bypass_proxies() -> None:
 def quote_job(what: str, code: int, last: Sequence[str]) -> str:
     """Return the error text of a job that ended with the exit code *code*.
 
-    If the job refused its arguments, the text is the reason. Otherwise it is *what*, and then the job's *last* lines.
+    *last* are the last lines of the job's output. If the job refused its arguments, the text is the reason in the last
+    line. Otherwise the text is *what*, followed by *last*.
 
     >>> quote_job("audit broke off:", 2, ["usage: audit [-h]", "audit: error: 'x' is no day"])
     "'x' is no day"

@@ -1,4 +1,4 @@
-"""The API client of commands, and remedies: for a wrong address, and for packages that are not installed."""
+"""The API client of the commands, and texts with an error's remedy, e.g. for a wrong address or a missing package."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ REMEDIES = {
 
 @contextmanager
 def waiting_noted(url: str, after_s: float = 3.0) -> Iterator[None]:
-    """If the block takes longer than *after_s*, note in the terminal which server it waits for."""
+    """Run the block. After *after_s* seconds in it, print in the terminal that the command waits for *url*."""
     note = Text(f"Waiting for an answer from {url} … Ctrl-C stops.", style="dim")
     timer = Timer(after_s, console(to_errors=True).print, [note])
     timer.daemon = True
@@ -47,10 +47,10 @@ def waiting_noted(url: str, after_s: float = 3.0) -> Iterator[None]:
 
 
 class ApiClient(Client):
-    """The client of commands. Commands show most answers unchanged, so `request` refuses answers of other servers."""
+    """An API client that refuses answers of other servers. Otherwise commands could print one as a success."""
 
     def request(self, *args: Any, **options: Any) -> Answer:
-        """Send a request. Raises UnexpectedAnswerError for another server's answer, which may look like success."""
+        """Send a request. Raises UnexpectedAnswerError for the answer of another server: it lacks tagcast-version."""
         with waiting_noted(self.url):
             answer = super().request(*args, **options)
         if "tagcast-version" not in answer.headers:
@@ -59,7 +59,7 @@ class ApiClient(Client):
 
 
 def client_for(url: str, profile: str | None, region: str | None, token: str | None = None) -> ApiClient:
-    """Return a client without retries, because the user sees each fault and decides.
+    """Return an API client for *url*. The client does not retry, because the user sees each error and decides.
 
     The client signs requests to AWS. With a *profile* or *region*, it also signs requests to any other https URL, which
     may be a deployment's own domain. With a *token*, it sends the token instead of a signature.
@@ -77,9 +77,9 @@ def pages(
     cursor: str | None = None,
     query: Mapping[str, Any] | None = None,
 ) -> Iterator[Answer]:
-    """Yield the pages of the list at *path*, from *cursor* on, or from the first page if it is None.
+    """Yield the pages of the list at *path*, starting at *cursor*. If *cursor* is None, start at the first page.
 
-    *limit* is the number of items on a page; None means the API's default.
+    *limit* is the number of items on a page; None means the API's default. *query* has further query parameters.
     """
     while True:
         answer = api.request("GET", path, query={"limit": limit, "cursor": cursor, **(query or {})})

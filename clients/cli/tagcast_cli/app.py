@@ -99,7 +99,7 @@ def health(ctx: typer.Context) -> None:
 
 
 def keys(ctx: typer.Context, topic: TopicName, name: SubscriptionName) -> None:
-    """Show the public keys of a subscription with the signature v1a. A push is valid if one of them verifies it."""
+    """Show a subscription's public keys. A push with a v1a signature is valid if one of these keys verifies it."""
     session = session_of(ctx)
     answer = session.api.request("GET", path_of("topics", topic, "subscriptions", name))
     found = answer.json.get("public_keys", ())

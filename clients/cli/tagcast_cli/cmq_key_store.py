@@ -25,20 +25,20 @@ class KeyStoreError(RuntimeError):
 
 @dataclass(frozen=True)
 class KeyStore:
-    """The CMQ keys of one stack, in the secret *name* of Secrets Manager."""
+    """Reads and changes the CMQ keys of one stack. They are in Secrets Manager, in the secret *name*."""
 
     client: Any
     name: str
 
     @classmethod
     def of_stack(cls, stack: str, own: Any) -> KeyStore:
-        """Return the keys of a stack on AWS; *own* is the caller's boto3 session."""
+        """Return the key store of a stack on AWS. *own* is the caller's boto3 session."""
         with _faults_in_words():
             return cls(own.client("secretsmanager"), secret_name(stack))
 
     @classmethod
     def of_folder(cls, folder: Path) -> KeyStore:
-        """Return the keys of the local stack that runs on *folder*. Raises JobError if no stack runs there."""
+        """Return the key store of the local stack that runs on *folder*. Raises JobError if no stack runs there."""
         need("boto3")  # A missing boto3 is reported even if no stack runs.
         where = read_stack(folder, "a stack on AWS with --stack")
         return cls(client_of(where["owner_environment"], "secretsmanager"), secret_name(where["stack"]))
@@ -51,8 +51,8 @@ class KeyStore:
     def change(self, change: Callable[[KeyRing], KeyRing]) -> KeyRing:
         """Change the keys, and return the new keys. *change* gets the present keys and returns the new ones.
 
-        A concurrent change is not overwritten, because the new version replaces only the version that was read. Raises
-        KeyStoreError if a concurrent change came first.
+        Raises KeyStoreError if another administrator changes the keys at the same time. Then the other change stays,
+        and this one has no effect.
         """
         with _faults_in_words():
             ring, version = self._read()

@@ -47,7 +47,10 @@ _LETTERS = string.ascii_letters + string.digits
 
 
 def create_key(note: str, unsigned_at: bool, topics: Sequence[str] = (EVERY_TOPIC,)) -> CmqKey:
-    """Return a new key for *topics*. With *unsigned_at*, requests need not sign values that begin with an at sign."""
+    """Return a new key for *topics*: names, or patterns with * and ?. The *note* names its user in lists.
+
+    With *unsigned_at*, the signatures of requests may leave out values that begin with an at sign.
+    """
     from tagcast_aws.cmq.keys import SECRET_ID_PREFIX, CmqKey
 
     return CmqKey(
@@ -142,10 +145,10 @@ def revoke(
     data: DataFolder = DEFAULT_DATA,
     stack: StackName = None,
 ) -> None:
-    """Revoke a key. The service refuses it within a minute.
+    """Revoke a key. Within a minute the service refuses requests that are signed with it.
 
-    The key's secret part is deleted from the current version in Secrets Manager. The previous version keeps it until
-    the next key is created or revoked.
+    In Secrets Manager, the current version of the secret loses the key's secret part. The previous version keeps this
+    part until the next key is created or revoked.
     """
 
     def revoke_key(ring: KeyRing) -> KeyRing:

@@ -15,12 +15,15 @@ PAGES_MAX = 10
 
 
 def topics(ctx: Any, incomplete: str) -> list[str]:
-    """Return the topic names that begin with *incomplete*."""
+    """Return the topic names that begin with *incomplete*. Return no names if the API does not answer."""
     return _beginning(incomplete, ctx, "topics")
 
 
 def subscriptions(ctx: Any, incomplete: str) -> list[str]:
-    """Return the names of subscriptions that begin with *incomplete*, in the topic of the previous argument."""
+    """Return the names of subscriptions that begin with *incomplete*, in the topic of the previous argument.
+
+    Return no names if the API does not answer.
+    """
     topic = ctx.params.get("topic")
     return _beginning(incomplete, ctx, "topics", topic, "subscriptions") if topic else []
 

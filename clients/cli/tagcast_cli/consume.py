@@ -81,10 +81,10 @@ def consume(
         int | None, typer.Option(min=1, metavar="N", help="Stop after N or more messages; default: on Ctrl-C.")
     ] = None,
 ) -> None:
-    """Join a consumer group, print its messages and acknowledge them. A missing group is created.
+    """Join a consumer group, print its messages and acknowledge them. If the group does not exist, it is created.
 
-    Without a filter option the group receives everything. A group with another filter refuses this consumer, and lists
-    the differences.
+    Give the filter of the group. Without a filter option, the filter matches everything. A group with another filter
+    refuses this consumer, and the error lists the differences.
     """
     session = session_of(ctx)
     wanted = filter.filter()

@@ -126,7 +126,9 @@ def message_of(
     routing_key: str | None = None,
     property_pairs: list[str] | None = None,
 ) -> Json:
-    """Return the message in the API's form. *texts* are its text attributes. A body that is not UTF-8 becomes base64.
+    """Return a message in the API's form. A body that is not UTF-8 becomes base64.
+
+    *texts* has other attributes by name, such as the content type. *property_pairs* are ``name=value`` texts.
 
     >>> message_of(b"hello", tags=["apple"])
     {'body': 'hello', 'tags': ['apple']}

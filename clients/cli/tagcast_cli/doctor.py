@@ -1,6 +1,7 @@
-"""`tagcast doctor`: finds faults of a deployment with its owner's credentials, and says how to remedy them.
+"""`tagcast doctor`: finds faults of a deployment with its owner's credentials, and prints remedies for known faults.
 
-It only reads. If the owner lacks the permission for a check, the result says so, and the other checks continue.
+doctor changes nothing. If the owner lacks the permission for a check, the result says so, and the other checks
+continue.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ DENIED = frozenset({"AccessDenied", "AccessDeniedException", "UnauthorizedOperat
 
 
 class State(StrEnum):
-    """The result of a check."""
+    """The result of a check. UNCHECKED means that the check could not run, for example without permission."""
 
     OK = "ok"
     WARNING = "warning"
@@ -55,7 +56,10 @@ class Finding:
 
 @dataclass(frozen=True)
 class Deployment:
-    """A deployed stack. *session* is a boto3 session of its owner; *get* returns the status and headers of a URL."""
+    """A deployed stack, by its name *stack*. *session* is a boto3 session of its owner; *now* returns the time.
+
+    *get* takes a URL, and returns the status and the headers of its answer.
+    """
 
     stack: str
     session: Any
@@ -64,7 +68,7 @@ class Deployment:
 
     @cached_property
     def client(self) -> Callable[[str], Any]:
-        """A function that returns the boto3 client of an AWS service by the service's name."""
+        """A function that takes the name of an AWS service, and returns a boto3 client of the service."""
         return cache(self.session.client)
 
     @cached_property
@@ -81,15 +85,15 @@ class Deployment:
         return dict(found)
 
     def output(self, name: str) -> str:
-        """Return an output of the stack; an empty text if it does not exist."""
+        """Return the stack's output *name*, or an empty text if there is no such output or no stack."""
         return values_of(self.described or {}).get(name, "")
 
     def parameter(self, name: str) -> float:
-        """Return a numeric parameter of the stack; 0 if it does not exist."""
+        """Return the stack's numeric parameter *name*, or 0 if there is no such parameter or no stack."""
         return float(values_of(self.described or {}).get(name, 0))
 
     def physical_id(self, logical_id: str) -> str:
-        """Return the physical name of a resource of the stack."""
+        """Return the AWS name of a resource of the stack. *logical_id* is the resource's name in template.yaml."""
         request = {"StackName": self.stack, "LogicalResourceId": logical_id}
         found = self.client("cloudformation").describe_stack_resource(**request)["StackResourceDetail"]
         return str(found["PhysicalResourceId"])
@@ -110,7 +114,7 @@ def check_name(deployment: Deployment) -> Iterator[Finding]:
 
 
 def check_concurrency(deployment: Deployment) -> Iterator[Finding]:
-    """Check the account's concurrency limit, which is low for new accounts."""
+    """Check that the account may run enough Lambda functions at once. The limit of new accounts is low."""
     limit = int(deployment.client("lambda").get_account_settings()["AccountLimit"]["ConcurrentExecutions"])
     waiting, reserved = deployment.parameter("WaitingPerTopic"), deployment.parameter("PullConcurrency")
     if limit < CONCURRENCY_MIN:
@@ -163,7 +167,7 @@ def check_tables(deployment: Deployment) -> Iterator[Finding]:
 
 
 def check_sources(deployment: Deployment) -> Iterator[Finding]:
-    """Check that queue and streams invoke their functions."""
+    """Check that the queue and the streams invoke the functions fan-out, relay and archive."""
     client = deployment.client("lambda")
     for function in ("fan-out", "relay", "archive"):
         name = f"{deployment.stack}-{function}"
@@ -184,7 +188,7 @@ def check_sources(deployment: Deployment) -> Iterator[Finding]:
 
 
 def check_archive(deployment: Deployment) -> Iterator[Finding]:
-    """Check that delivery streams accept records, and that the Glue jobs exist."""
+    """Check that the archive's Firehose streams are active, and that its bucket has the files of the Glue jobs."""
     firehose = deployment.client("firehose")
     for kind in STREAMS:
         name = f"{deployment.stack}-archive-{kind}"
@@ -201,9 +205,9 @@ def check_archive(deployment: Deployment) -> Iterator[Finding]:
 
 
 def check_audit(deployment: Deployment) -> Iterator[Finding]:
-    """Check that a nightly audit ran within ``AUDIT_AGE_MAX``. The newest 50 runs are read.
+    """Check that a nightly audit started within the last ``AUDIT_AGE_MAX``, because no alarm reports a missing audit.
 
-    No alarm starts if the nightly workflow does not run.
+    A stack younger than ``AUDIT_AGE_MAX`` passes. Only the newest 50 runs of the audit job are read.
     """
     runs = deployment.client("glue").get_job_runs(JobName=f"{deployment.stack}-audit", MaxResults=50)["JobRuns"]
     nightly = [each for each in runs if each.get("TriggerName") == f"{deployment.stack}-daily-audit"]
@@ -254,7 +258,7 @@ DEPLOYED = (check_tables, check_sources, check_archive, check_audit, check_alarm
 
 
 def examine(deployment: Deployment) -> Iterator[Finding]:
-    """Yield the findings of all checks. If the stack does not exist, only the checks of ``ALWAYS`` run."""
+    """Yield the findings of all checks. If the stack does not exist, the checks in ``DEPLOYED`` do not run."""
     for check in ALWAYS:
         yield from _run_check(check, deployment)
     try:
@@ -291,7 +295,7 @@ def _finding_text(finding: Finding) -> Text:
 
 
 def get_url(url: str) -> tuple[int, dict[str, str]]:
-    """Return the status and the headers of a URL. Raises OSError."""
+    """Return the status and the headers of the answer from *url*. Raises OSError if no answer comes."""
     import httpx
 
     try:

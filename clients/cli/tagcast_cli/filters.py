@@ -148,7 +148,7 @@ def filter_text(described: Any) -> str:
 
 
 def warning_lines(answer: Json) -> list[Text]:
-    """Return the warnings about a valid filter whose meaning may surprise, one per line.
+    """Return the warnings in *answer*, one per line. The API warns of valid filters whose meaning may surprise.
 
     >>> [line.plain for line in warning_lines({"warnings": ["a = b compares two properties"]})], warning_lines({})
     (['warning: a = b compares two properties'], [])

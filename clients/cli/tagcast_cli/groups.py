@@ -25,7 +25,7 @@ GroupName = Annotated[str, typer.Argument(help="Name of the group.", autocomplet
 
 
 def members_of(session: Session, topic: str, name: str) -> list[Json]:
-    """Return the live members of a group."""
+    """Return the live members of a group. A member is live for two minutes after its last heartbeat."""
     found = session.api.request("GET", path_of("topics", topic, "subscriptions", name, "members"))
     return list(found.json.get("members", []))
 

@@ -55,7 +55,9 @@ def rfc3339(milliseconds: int) -> str:
 
 
 def readable_instant(text: object, now: datetime | None = None) -> str:
-    """Return an RFC 3339 instant in UTC with its distance from *now*. Any other text stays; None becomes a dash.
+    """Return an RFC 3339 instant in UTC with its distance from *now*, by default the current time.
+
+    Any other text is returned unchanged, and None becomes a dash.
 
     >>> noon = datetime(2026, 5, 1, 12, tzinfo=UTC)
     >>> readable_instant("2026-05-01T11:59:30.000Z", noon)
@@ -92,10 +94,10 @@ def _read_duration(text: object, longest_s: int | None) -> int:
 
 
 def duration(*names: str, help: str, longest_s: int | None = None) -> Any:
-    """Return an option for a duration such as 90, 90s, 15m, 12h or 1d; its value is in whole seconds.
+    """Return a command option for durations such as 90, 90s, 15m, 12h or 1d. Its value is in whole seconds.
 
-    Values above *longest_s* are refused; None allows any. *help* must name the default, because Typer would show it in
-    seconds.
+    *names* are the option's names. Without *names*, Typer derives one from the parameter. Values above *longest_s* are
+    refused; None allows any. *help* must name the default, because Typer would show the default in seconds.
     """
     parser = partial(_read_duration, longest_s=longest_s)
     return typer.Option(*names, parser=parser, metavar="DURATION", help=help, show_default=False)

@@ -67,11 +67,11 @@ NOTHING_JUDGED = 3
 
 @dataclass(frozen=True)
 class Archive:
-    """An archive. *environment* has variables for its jobs, and *reports* is the folder for downloaded reports.
+    """The archive at *uri*. *environment* has variables for its jobs. *reports* is the folder for downloaded reports.
 
-    *time_scale* is the factor by which its stack shortens waits. Only an archive of a local stack has *owner* and
-    *session*. *owner* has the address and the credentials of the stack's owner, *session* the port and the token for
-    jobs in the stack.
+    *time_scale* is the factor by which the archive's stack shortens waits. Only an archive of a local stack has *owner*
+    and *session*. *owner* has the address of the local AWS and the credentials of the stack's owner. *session* has the
+    port and the token for jobs in the stack.
     """
 
     uri: str
@@ -100,7 +100,7 @@ class Archive:
 
     @classmethod
     def of_deployment(cls, url: str, profile: str | None, region: str | None) -> Archive:
-        """Return the archive of the deployment at *url*. Raises JobError if CloudFormation does not know it."""
+        """Return the archive of the deployment with the API at *url*. Raises JobError if CloudFormation finds none."""
         import boto3
         from botocore.exceptions import BotoCoreError, ClientError
         from tagcast_client.signing import region_of
@@ -116,7 +116,7 @@ class Archive:
         return cls(uri, drop_none(AWS_PROFILE=profile), time_scale=time_scale)
 
     def fetch(self, uri: str) -> Path:
-        """Return the local path of a report, after downloading it from S3 if needed. Raises JobError if S3 refuses."""
+        """Return the local path of the report at *uri*. If it is in S3, download it. Raises JobError if S3 refuses."""
         parts = urlsplit(uri)
         if parts.scheme not in ("s3", "s3a"):
             return Path(uri.removeprefix("file://"))
@@ -137,7 +137,10 @@ class Archive:
 
 
 def stack_at(cloudformation: Any, url: str) -> dict[str, str] | None:
-    """Return the parameters and outputs of the stack whose API is at *url*; None if there is no such stack."""
+    """Return the parameters and outputs of the stack whose API is at *url*, or None if there is no such stack.
+
+    *cloudformation* is a boto3 client.
+    """
     for page in cloudformation.get_paginator("describe_stacks").paginate():
         for stack in page["Stacks"]:
             values = values_of(stack)
@@ -154,7 +157,10 @@ def values_of(stack: Mapping[str, Any]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Result:
-    """The result of a job: its printed *summary*, and its exit *code*, which is not 0 if a check failed."""
+    """The result of a job. *summary* is its printed result.
+
+    *code* is the exit code: 0 for success, 1 if a check failed, 3 if an audit had no deliveries to check.
+    """
 
     summary: dict[str, Any]
     code: int
@@ -162,7 +168,7 @@ class Result:
 
 @dataclass
 class JobProgram:
-    """Runs one Spark job at a time in a separate process; `stop` ends the running job."""
+    """Runs one Spark job at a time in a separate process. *program* is the beginning of the command line."""
 
     program: Sequence[str] = (sys.executable, "-m", "glue_jobs.chain")
     _process: subprocess.Popen[str] | None = None
@@ -172,8 +178,8 @@ class JobProgram:
     ) -> Result:
         """Run ``glue_jobs.<job>`` over *archive*. Raises JobError if the job ends without a result.
 
-        *first* is a job with its arguments that runs before in the same Spark session, or empty. *report* is called
-        with each line of progress.
+        *first* is another job with its arguments, which runs before in the same Spark session. If *first* is empty, no
+        job runs before. *report* is called with each line of progress.
         """
         words = [job, "--archive", archive.uri, *arguments]
         if first:
@@ -220,7 +226,7 @@ class StackJobs:
     def run(
         self, job: str, archive: Archive, arguments: Sequence[str], report: Callable[[str], object], *, first: Link = ()
     ) -> Result:
-        """Run a job in the stack. The arguments are the same as in :meth:`JobProgram.run`. Raises JobError."""
+        """Run a job in the stack. The parameters are those of `JobProgram.run`. Raises JobError if the job fails."""
         assert archive.session is not None
         links = [[link[0], "--archive", archive.uri, *link[1:]] if link else [] for link in (first, (job, *arguments))]
         try:
@@ -253,7 +259,7 @@ Jobs = JobProgram | StackJobs
 
 
 def jobs_of(archive: Archive) -> Jobs:
-    """Return the runner of jobs: a local stack if *archive* has its session, otherwise a separate process."""
+    """Return the runner for jobs over *archive*: its local stack if it has one, otherwise a separate process."""
     return StackJobs() if archive.is_local else JobProgram()
 
 
@@ -265,7 +271,10 @@ def check_spark() -> None:
 
 
 def run_job(job: str, archive: Archive, arguments: Sequence[str], errors: Console, *, first: Link = ()) -> Result:
-    """Run a job with the runner of its archive, and show the stages of the job on *errors*. Raises JobError."""
+    """Run a job with the runner of its archive, and show the progress on *errors*. Raises JobError if the job fails.
+
+    *first* is a job that runs before, as in :meth:`JobProgram.run`.
+    """
     check_spark()
     stages, at = (SPARK_STARTS, *first[:1], job), 0
     stage, last_line = TextColumn("{task.description}"), TextColumn("{task.fields[line]}")
@@ -284,7 +293,7 @@ def run_job(job: str, archive: Archive, arguments: Sequence[str], errors: Consol
 
 
 def stage_text(stages: Sequence[str], at: int) -> str:
-    """Return the current stage of a job, and the remaining ones.
+    """Return a text with a job's current stage, which is ``stages[at]``, and the remaining stages.
 
     >>> stage_text((SPARK_STARTS, "compact", "audit"), 1), stage_text((SPARK_STARTS, "audit"), 1)
     ('compact (2 of 3, then audit)', 'audit (2 of 2)')
@@ -318,10 +327,10 @@ class Days:
 
     @classmethod
     def of(cls, first: str | None, end: str | None) -> Days:
-        """Parse *first*, the first day, and *end*, the day after the last day. Raises ValueError.
+        """Parse *first*, the first day, and *end*, the day after the last day.
 
         If *first* is None, the first day is today. If *end* is None, the last day is today, or *first* if that is
-        later.
+        later. Raises ValueError for a text that is not a day, and unless *end* is later than *first*.
         """
         today = datetime.now(UTC).date()
         begin = today if first is None else _day(first)
@@ -347,16 +356,17 @@ def _day(text: str) -> date:
 
 @dataclass(frozen=True)
 class Span(Days):
-    """The time in which a replay's messages were accepted, in UTC: from *first* to before *end*."""
+    """The time in which a replay's messages were accepted, in UTC. It begins at *first* and ends before *end*."""
 
     first: datetime
     end: datetime
 
     @classmethod
     def of(cls, first: str | None, end: str | None) -> Span:
-        """Parse *first* and *end*: instants, or days, which begin at midnight (UTC). Raises ValueError.
+        """Parse *first* and *end*. Each is an instant, or a day, which stands for its midnight in UTC.
 
         If *first* is None, the span begins with the current day. If *end* is None, the span ends with the current day.
+        Raises ValueError for any other text, and unless *end* is later than *first*.
 
         >>> Span.of("2026-11-20T14:00+02:00", "2026-11-21").arguments()
         ['--from', '2026-11-20T12:00:00+00:00', '--to', '2026-11-21T00:00:00+00:00']
@@ -371,7 +381,10 @@ class Span(Days):
 
 
 def instant_of(text: str) -> datetime:
-    """Return a day's midnight, or an instant, in UTC. Raises ValueError."""
+    """Parse an instant, or a day, which stands for its midnight in UTC. Return the instant in UTC.
+
+    Raises ValueError for any other text, and for an instant without a time zone.
+    """
     try:
         found = datetime.fromisoformat(text if "T" in text else f"{text}T00:00Z")
         in_utc = found.astimezone(UTC)
@@ -398,10 +411,10 @@ def arguments_of(**options: str | float | None) -> list[str]:
 def audit_arguments(
     place: Archive, days: Days, topic: str | None, as_of: str | None, property: str | None = None
 ) -> list[str]:
-    """Return the command-line arguments of an audit job.
+    """Return the command-line arguments of an audit job. They include the time scale of the archive's stack.
 
-    The audit assumes that the archive is complete up to the instant *as_of*, by default an hour ago. *topic* and
-    *property* limit the certificate to some messages. The job also gets the time scale of the archive's stack.
+    The audit assumes that the archive is complete up to the instant *as_of*; None means an hour ago. *topic* and
+    *property* limit the certificate to messages with this topic or property; None sets no limit.
     """
     time_scale = f"{place.time_scale:g}" if place.time_scale != 1 else None
     return days.arguments() + arguments_of(topic=topic, as_of=as_of, property=property, time_scale=time_scale)
@@ -410,13 +423,17 @@ def audit_arguments(
 def backtest_arguments(
     days: Days, topic: str, candidate: Mapping[str, Any] | None, samples: int = SAMPLES
 ) -> list[str]:
-    """Return the command-line arguments of a backtest job. A *candidate* of None matches everything."""
+    """Return the command-line arguments of a backtest job. *candidate* is the filter to test; None matches everything.
+
+    *samples* is the number of sample messages for each kind of difference.
+    """
     return days.arguments() + arguments_of(topic=topic, filter=json.dumps(candidate), samples=samples)
 
 
 def compacting(place: Archive, first: date) -> Link:
-    """Return the job that compacts a local archive from the day *first* up to today, because deliveries may end later.
+    """Return the job that compacts a local archive from the day *first* up to today.
 
-    For any other archive return an empty link, because a deployment compacts every night.
+    It includes the days after the period of interest, because deliveries may end later. A deployment compacts every
+    night, so for any other archive the result is empty: no job.
     """
     return ["compact", *Days.of(first.isoformat(), None).arguments()] if place.is_local else ()

@@ -55,7 +55,7 @@ OneTopic = Annotated[str | None, typer.Option("--topic", help="Only this topic."
 
 @dataclass(frozen=True)
 class ArchiveOptions:
-    """The archive that a job reads, named by its URI, its API's address, or its local stack's folder."""
+    """The options that name the archive of a job: by its URI, its API's address, or its local stack's folder."""
 
     data: DataFolder = DEFAULT_DATA
     uri: Annotated[
@@ -66,7 +66,11 @@ class ArchiveOptions:
     ] = None
 
     def archive(self, ctx: typer.Context) -> Archive:
-        """Return the archive that the options name; by default the archive of the local stack on `--data`."""
+        """Return the archive that the options name. Raises JobError if it cannot be found.
+
+        Without options it is the archive of the API that the global ``--url`` or ``TAGCAST_URL`` names. Without these
+        it is the archive of the local stack on the default folder.
+        """
         session = session_of(ctx)
         if self.uri is not None:
             return Archive(self.uri, drop_none(AWS_PROFILE=session.profile))
@@ -154,7 +158,7 @@ _HIDDEN = ("job", "ok", "html", "json")
 
 @with_options
 def archive(ctx: typer.Context, place: ArchiveOptions, period: DayOptions) -> None:
-    """Compact the raw JSON lines of the given days to Parquet, each record once."""
+    """Compact the archive: convert the JSON files of the given days to Parquet files with each record once."""
     _run(ctx, "compact", place.archive(ctx), period.days().arguments())
 
 
@@ -298,9 +302,9 @@ def erase(
 ) -> None:
     """Erase the contents of archived messages. Salted hashes remain, so old certificates still verify.
 
-    You can erase a message five days after its expiry, so --before can be a day a week ago. Run the command once for
-    each topic. With the parameter MessagesPointInTimeRecovery, backups of the messages table keep the contents for 35
-    days.
+    Name the messages by --message, or by --topic, --property and --before together. A message can be erased from five
+    days after its expiry on, so --before can always be the day a week ago. With the parameter
+    MessagesPointInTimeRecovery, backups of the messages table keep the contents for 35 days.
     """
     by_property = (topic, property, before)
     if bool(message) == any(by_property) or (any(by_property) and None in by_property):

@@ -107,7 +107,7 @@ class Act:
 
 @dataclass
 class Outcome:
-    """The results for the lanes so far. *total* is the number of lanes to act on."""
+    """The results for the lanes so far. *total* is the number of lanes to act on; Ctrl-C sets *is_interrupted*."""
 
     total: int
     lanes: list[ActedLane] = field(default_factory=list)

@@ -62,7 +62,7 @@ def lane(
 ) -> None:
     """Show the lane of a subscription: its state, its head and its backlog in order.
 
-    With --json: {"subscription": …, "backlog": …}, both as in the API.
+    With --json the output is {"subscription": …, "backlog": …}. Both parts have the API's form.
     """
     session = session_of(ctx)
     path = path_of("topics", topic, "subscriptions", subscription)
@@ -154,7 +154,7 @@ def _attribute(lane: Json, name: str) -> str:
 def group_lanes(lanes: Iterable[Json], by: Attribute) -> list[Json]:
     """Return one group for each value of the attribute *by*, the largest group first.
 
-    A group has its numbers of lanes and topics, and the most frequent values of other attributes.
+    A group has the number of its lanes, the number of their topics, and the most frequent values of other attributes.
 
     >>> [group["lanes"] for group in group_lanes([{"topic": "a"}, {"topic": "b"}, {"topic": "a"}], "topic")]
     [2, 1]
@@ -192,8 +192,8 @@ def list_lanes(
 ) -> None:
     """List the lanes that are not active, sorted by their next attempt.
 
-    Paused and suspended lanes are sorted by their first expiry. With --by and --json: {"groups": [...]}. The commands
-    below act on many lanes; write their options after the command.
+    Paused and suspended lanes are sorted by their first expiry. With --by and --json the output is {"groups": [...]}.
+    The commands below act on many lanes; write their options after the command.
     """
     if ctx.invoked_subcommand is not None:
         if selection.parameters or page.every or by is not None or page.cursor is not None:
@@ -250,7 +250,7 @@ def pause(ctx: typer.Context, topic: TopicName, subscription: SubscriptionName) 
 
 
 def resume(ctx: typer.Context, topic: TopicName, subscription: SubscriptionName) -> None:
-    """Resume a paused subscription, or one suspended by 410 Gone."""
+    """Resume a subscription that is paused, or suspended because its endpoint answered 410 Gone."""
     _command(ctx, topic, subscription, "resume", lambda lane: f"{subscription} on {topic} is resumed.")
 
 
@@ -294,7 +294,7 @@ def skip(
         typer.Option(metavar="ID", help="Only this message: the head, or any waiting message under INDEPENDENT_RETRY."),
     ] = None,
 ) -> None:
-    """Cancel the head of the lane, or with --message any waiting message under INDEPENDENT_RETRY."""
+    """Cancel the delivery at the lane's head. With --message under INDEPENDENT_RETRY, cancel any waiting delivery."""
     _command(
         ctx,
         topic,
@@ -306,9 +306,9 @@ def skip(
 
 
 def next_probe(probe_at: str | None, now: datetime) -> str:
-    """Return as text when a host is probed next. If the time *probe_at* has passed, the next attempt is the probe.
+    """Return as text when a host is probed next. *probe_at* is the earliest time of the probe.
 
-    A *probe_at* of None becomes a dash.
+    If this time has passed, the next attempt is the probe. A *probe_at* of None becomes a dash.
 
     >>> noon = datetime(2026, 5, 1, 12, tzinfo=UTC)
     >>> next_probe("2026-05-01T11:59:59.000Z", noon), next_probe("2026-05-01T12:00:05.000Z", noon)
@@ -334,5 +334,5 @@ HOSTS = Listing(
 
 @with_options
 def hosts(ctx: typer.Context, page: ShortPage) -> None:
-    """List the hosts that did not respond in the last hour. An open circuit allows one probe at a time."""
+    """List the hosts that did not respond in the last hour. An open circuit allows one push at a time, as a probe."""
     session_of(ctx).show_list("/hosts", HOSTS, page)

@@ -38,7 +38,7 @@ def tags_of(header: str) -> list[str]:
 
 
 def body_text(body: bytes) -> str:
-    """Return the body of a message as short text; the number of bytes if it is not UTF-8."""
+    """Return the body of a message as short text. Return its number of bytes if it is not UTF-8."""
     try:
         line = " ".join(body.decode().split())
     except UnicodeDecodeError:
@@ -61,9 +61,9 @@ def _message_body(push: Push) -> bytes:
 
 
 def push_line(push: Push, reply: Reply, name: str | None) -> Text:
-    """Return a push in one line: time, subscription, message, attempt and response.
+    """Return a push as text: time, subscription, message, attempt and response. A batch has a further line per message.
 
-    Each message of a batch has a line of its own.
+    *name* is the receiver's name, or None.
     """
     line = begin_line(name)
     line.append(f" {visible_line(f'{push.topic}/{push.subscription}')}", style="cyan")
@@ -78,7 +78,7 @@ def push_line(push: Push, reply: Reply, name: str | None) -> Text:
 
 
 def check_line(origin: str, name: str | None) -> Text:
-    """Return a verification request in one line: time, origin and response."""
+    """Return a verification request as a line: time, *name* of the receiver if any, *origin*, and response."""
     line = begin_line(name)
     return line.append(f" verification request from {visible_line(origin)}: ").append("confirmed", style="green")
 
@@ -113,7 +113,8 @@ def _push_json(push: Push, reply: Reply) -> Json:
 class LinePrinter:
     """Prints a line for each message, and stops the command after *stop_after* messages, or when the output fails.
 
-    A *stop_after* of None sets no limit. *seen* counts the messages, and *fault* is the error of the output.
+    A *stop_after* of None sets no limit. *seen* counts the messages. *fault* is the error of the output, or None.
+    *enough* is set when the command has to stop.
     """
 
     session: Session
@@ -164,7 +165,7 @@ def listen(
         int | None, typer.Option(min=1, metavar="N", help="Stop after N pushes; default: on Ctrl-C.")
     ] = None,
 ) -> None:
-    """Receive pushes and print one line per push, and one per message of a batch. Pushes can fail on purpose.
+    """Receive pushes. Print a line for each push, and for each message of a batch. Options let pushes fail on purpose.
 
     listen counts the pushes of each subscription, retries included. It ignores signatures, and confirms every
     verification request.

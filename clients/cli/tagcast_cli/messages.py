@@ -300,7 +300,7 @@ def message(
 ) -> None:
     """Show a message, or its receipt: how many deliveries are in each state, then the deliveries, failed ones first.
 
-    The id alone is enough. A page has 1,000 deliveries. With --json, each page is one document.
+    Give the id with or without the topic. A page has 1,000 deliveries. With --json, each page is one document.
     """
     session = session_of(ctx)
     topic, message_id = _locate_message(session, topic, message_id)
@@ -345,10 +345,10 @@ def explain(
         ),
     ] = None,
 ) -> None:
-    """Explain why a subscription did or did not receive a message. The message id alone is enough.
+    """Explain why a subscription did or did not receive a message. Give the id with or without the topic.
 
     Without --subscription, explain shows one line for each of the first 20 subscriptions of the topic. With --json, it
-    prints one document for each of them.
+    prints one document for each of these subscriptions.
     """
     session = session_of(ctx)
     topic, message_id = _locate_message(session, topic, message_id)

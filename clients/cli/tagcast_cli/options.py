@@ -1,7 +1,7 @@
 """Options that several commands share: a class of options is one parameter of a command function.
 
-`with_options` shows Typer the options of each class, and of each table of settings, as separate parameters. When the
-command runs, its function gets an object of each class.
+`with_options` converts such a function for Typer, which needs one parameter per option. When the command runs, the
+function gets an object of each class. A table of settings is a parameter in the same way.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class SettingOptions:
             yield _parameter(each.name, Annotated[type_ | None, _option(each)], None)
 
     def take(self, values: Values) -> Json:
-        """Remove the options from *values*, and return the given settings."""
+        """Remove these options from *values*, the option values of a command. Return the settings that were given."""
         return drop_none(**{each.name: values.pop(each.name) for each in self.offered})
 
 
@@ -72,7 +72,7 @@ def _option(setting: Setting) -> Any:
 
 
 def with_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Return *command* with its classes of options replaced by their options. Each option is a parameter for Typer."""
+    """Return *command* as a function for Typer, with one parameter per option instead of classes of options."""
     defaults = {each.name: each.default for each in inspect.signature(command).parameters.values()}
     parameters, makers = _write_out(command, defaults)
 
@@ -115,7 +115,10 @@ def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
 
 
 def remove_settings(names: Sequence[str] | None, settings: Sequence[Setting]) -> Json:
-    """Return the settings that ``--without`` names, each as null. Raises BadParameter for an unknown name."""
+    """Return the settings that ``--without`` removes, each with the value None. *names* are the names of their options.
+
+    *settings* are the known settings. Raises BadParameter for an unknown name.
+    """
     known = {option_of(each).removeprefix("--"): each.name for each in settings}
     if unknown := [name for name in names or () if name not in known]:
         allowed = ", ".join(sorted(known))

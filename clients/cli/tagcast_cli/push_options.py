@@ -16,9 +16,9 @@ from tagcast_cli.options import SettingOptions
 
 
 def endpoint_of(url: str | None, queue: str | None, function: str | None, *, is_pulled: bool = False) -> Json:
-    """Return the endpoint from the one option that is given. Raises BadParameter unless exactly one is given.
+    """Return an endpoint in the API's form, from the one parameter that is given. *is_pulled* is the option ``--pull``.
 
-    *is_pulled* is the option ``--pull``.
+    Raises BadParameter unless exactly one parameter is given.
 
     >>> endpoint_of("https://example.com/hook", None, None)
     {'protocol': 'https', 'url': 'https://example.com/hook'}
@@ -39,7 +39,7 @@ def endpoint_of(url: str | None, queue: str | None, function: str | None, *, is_
 
 
 def protocol_of(endpoint: Any) -> Any:
-    """Return the protocol of *endpoint*, which is in the API's form; None if there is no endpoint."""
+    """Return the protocol of *endpoint*, an endpoint in the API's form. Return None for any other value."""
     return endpoint.get("protocol") if isinstance(endpoint, dict) else None
 
 
@@ -114,7 +114,7 @@ class SubscriptionOptions:
     settings: Annotated[Json, SettingOptions(SUBSCRIPTION_SETTINGS, leave_out=("secret",))]
 
     def body(self) -> Json:
-        """Return the given settings in the API's form. The API validates them."""
+        """Return the given settings in the API's form. The API validates them. A bad endpoint raises BadParameter."""
         retry = drop_none(strategy=self.strategy, max_retries=self.max_retries, interval_seconds=self.interval)
         retry |= drop_none(max_interval_seconds=self.max_interval)
         batch = drop_none(max_messages=self.batch_messages, max_bytes=self.batch_bytes)

@@ -18,11 +18,10 @@ from tagcast_client import Received, UnreadableError, read_batch
 
 @dataclass(frozen=True)
 class Push:
-    """A received push.
+    """A received push. `number` counts the pushes of a subscription from 1. `tags` is the push's tags header.
 
-    `number` counts the pushes of a subscription from 1. `message_number` counts the distinct messages of the
-    subscription, so a retry has the number of its message. A push of a batch has the id of the batch as `message_id`,
-    and its messages in `batched`, which is empty otherwise.
+    `message_number` counts the distinct messages of the subscription, so a retry has the number of its message. For a
+    push of a batch, `message_id` is the id of the batch, and `batched` has its messages. Otherwise `batched` is empty.
     """
 
     topic: str
@@ -38,7 +37,7 @@ class Push:
 
 @dataclass(frozen=True)
 class Reply:
-    """The receiver's response, after waiting for `delay_s` seconds."""
+    """The receiver's response: its HTTP status, sent after `delay_s` seconds."""
 
     status: int = 200
     delay_s: float = 0.0
@@ -51,9 +50,10 @@ class Reply:
 
 @dataclass(frozen=True)
 class FaultPlan:
-    """The pushes of each subscription that fail: from number `fail_from` to number `fail_until`.
+    """The pushes of each subscription that fail, from number `fail_from` to number `fail_until`, with `status`.
 
-    If only one limit is given, the other is open. Without both, no push fails.
+    If only one limit is given, the other is open. Without both, no push fails. Each response is sent after `delay_s`
+    seconds, also that of a success.
 
     >>> plan = FaultPlan(fail_from=3, fail_until=4, status=503)
     >>> [plan.reply_to(number).status for number in (1, 2, 3, 4, 5)]
@@ -68,7 +68,7 @@ class FaultPlan:
     delay_s: float = 0.0
 
     def reply_to(self, number: int) -> Reply:
-        """Return the response to a subscription's push with this number."""
+        """Return the response to the push with this number. Each subscription counts its pushes from 1."""
         planned = self.fail_from is not None or self.fail_until is not None
         begun = number >= (self.fail_from or 1)
         ended = self.fail_until is not None and number > self.fail_until
@@ -83,7 +83,7 @@ def _messages_of(headers: Mapping[str, str], body: bytes) -> tuple[Received, ...
 
 
 def token_of(body: bytes) -> str | None:
-    """Return the verification token in a request; None for a push.
+    """Return the verification token in the *body* of a request. Return None if the request is a push.
 
     >>> token_of(b'{"verification_token": "abc"}'), token_of(b'{"body": "abc"}'), token_of(b"abc")
     ('abc', None, None)
@@ -112,12 +112,12 @@ class Server(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """The URL for requests."""
+        """The URL at which the server listens."""
         host, port = self.server_address[:2]
         return f"http://{host!s}:{port}/"
 
     def start(self) -> Self:
-        """Start to listen, in a thread."""
+        """Start to listen, in a thread. Return the server."""
         threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True).start()
         return self
 
@@ -127,7 +127,7 @@ class Server(ThreadingHTTPServer):
         self.server_close()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignore disconnects of clients; show any other error."""
+        """Ignore lost connections, and print any other error."""
         if not isinstance(sys.exception(), OSError):
             super().handle_error(request, client_address)
 
@@ -156,8 +156,9 @@ class _Handler(BaseHTTPRequestHandler):
 class Receiver(Server):
     """Responds to each push with the result of `reply_to`, and to any other request with 200.
 
-    `on_push` is called for every push, one at a time, before the response. `on_check` is called with the origin of each
-    verification request, which the receiver confirms.
+    `on_push` is called for every push, one at a time, before the response. The receiver confirms verification requests.
+    `on_check` is called with the origin of each, which is its User-Agent if the request has a token. `accepted` and
+    `refused` are the pushes that got a success or another response.
     """
 
     def __init__(

@@ -43,7 +43,7 @@ def console(*, to_errors: bool = False) -> Console:
 
 
 def state_text(state: object) -> Text:
-    """Return the displayed word of a state, in its colour.
+    """Return a state as a coloured word, with spaces instead of underscores. None becomes a dash.
 
     >>> state_text("unverified").plain
     'unverified'
@@ -76,7 +76,10 @@ def cell(value: Any) -> Text:
 
 
 def named_cell(name: str, value: Any) -> Text:
-    """Return a value formatted by its field name: `…_at` as an instant, `state` as a coloured word, and outcomes.
+    """Return a field's value as text for a table, formatted by the field's name.
+
+    The value of a field `…_at` is an instant. A `state` becomes a coloured word, and a `last_outcome` a readable
+    outcome.
 
     >>> named_cell("unsigned_at", False).plain
     'no'
@@ -89,7 +92,7 @@ def named_cell(name: str, value: Any) -> Text:
 
 
 class Rows:
-    """Rows of cells for any width: a table, a table with shorter instants, or a few lines per row.
+    """Rows of cells, printed as a table. In a narrow output, instants are shorter, or each row becomes a few lines.
 
     `cell` formats each value. Nothing is truncated. Message ids are not wrapped.
     """
@@ -151,7 +154,7 @@ Column = str | Callable[[Json], Any]
 
 
 def items_table(items: Iterable[Json], columns: Mapping[str, Column]) -> Rows:
-    """Return a table with a row for each item. *columns* maps each heading to a column."""
+    """Return a table with a row for each item. *columns* maps each heading to the path of a field, or to a function."""
     return Rows(([_value(item, column) for column in columns.values()] for item in items), list(columns))
 
 
@@ -177,7 +180,7 @@ def fields_table(answer: Json, *, leave_out: Iterable[str] = ()) -> Table:
 
 
 def fault_lines(problem: Json, status: int) -> Text:
-    """Return a problem as lines: its title, its detail, and each fault with its pointer."""
+    """Return a *problem* of the API as lines: its title, HTTP *status* and detail, and each fault with its pointer."""
     lines = Text()
     lines.append("error: ", style="bold red")
     title = visible_line(str(problem.get("title") or "refused"))
@@ -212,7 +215,7 @@ OUTCOMES: Mapping[str, str] = {
 
 
 def outcome_text(outcome: str | None) -> str | None:
-    """Return the outcome of an attempt, or the reason why there was no attempt.
+    """Return the *outcome* of an attempt as a readable text, or the reason why there was no attempt. None stays None.
 
     >>> outcome_text("http 500"), outcome_text("circuit"), outcome_text(None)
     ('http 500', 'not attempted: host down (circuit open)', None)
@@ -221,7 +224,7 @@ def outcome_text(outcome: str | None) -> str | None:
 
 
 def count_noun(number: int, one: str, many: str | None = None) -> str:
-    """Return a number with its noun.
+    """Return a number with its noun. *many* is the plural, by default *one* with an s.
 
     >>> count_noun(1, "lane"), count_noun(1_200, "lane"), count_noun(2, "delivery", "deliveries")
     ('1 lane', '1,200 lanes', '2 deliveries')

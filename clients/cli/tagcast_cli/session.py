@@ -46,7 +46,7 @@ def _read_version(text: str) -> str:
 
 
 def if_match(help: str) -> Any:
-    """Return the option ``--if-match`` for the version that a change requires."""
+    """Return the option ``--if-match``: the version that the resource must have. *help* is the option's help text."""
     return typer.Option("--if-match", parser=_read_version, metavar="VERSION", help=help)
 
 
@@ -84,7 +84,10 @@ class Session:
             self.out.print(Text(render) if isinstance(render, str) else render(shown), crop=False)
 
     def read_answer(self, answer: Answer) -> Json:
-        """Return an answer. With --json, also print it on a line. Raises UnexpectedAnswerError, e.g. for a web page."""
+        """Return the JSON object of an answer. With --json, also print it on a line.
+
+        Raises UnexpectedAnswerError if the answer is not a JSON object, for example if it is a web page.
+        """
         shown = answer.json
         if self.as_json and answer.text.strip():
             typer.echo(visible_json(answer.text.rstrip("\n")))
@@ -93,12 +96,15 @@ class Session:
     def send(
         self, method: str, path: str, render: Renderer | str, body: Json | None = None, if_match: str | None = None
     ) -> None:
-        """Send a request, and print its answer as `show` does. *if_match* is the version that a change requires."""
+        """Send a request, and print its answer as `show` does.
+
+        *if_match* is the version that the resource must have; None allows any.
+        """
         headers = {"if-match": if_match} if if_match else None
         self.show(self.api.request(method, path, body, headers=headers), render)
 
     def print_lines(self, lines: Iterable[Text]) -> None:
-        """Print each line unbroken, so that you can copy its commands. Half of a command may be another command."""
+        """Print each line unbroken, so that you can copy its commands. A part of a command may be another command."""
         for line in lines:
             self.out.print(line, soft_wrap=True)
 
@@ -120,9 +126,10 @@ class Session:
     def put(
         self, path: str, body: Json, exists: str, change: str, *, replace: bool = False, if_match: str | None = None
     ) -> Answer:
-        """Create a resource. With *replace* or *if_match* (a version), replace an existing resource.
+        """Create a resource. With *replace* or *if_match* (its version), replace an existing resource.
 
-        *exists* is the error's text if the resource already exists. *change* is the command that updates the resource.
+        *exists* and *change* are for the error if the resource exists: a sentence that says so, and the command that
+        updates the resource.
         """
         if if_match is not None:
             return self.api.request("PUT", path, body, headers={"if-match": if_match})
@@ -153,7 +160,10 @@ class Session:
         return items
 
     def read(self, path: str, page: Page, query: Mapping[str, Any] | None = None) -> list[Json]:
-        """Return the answers with one page or all pages of a list. With --json, also print each answer on a line."""
+        """Return the answers with one page or all pages of a list. With --json, also print each answer on a line.
+
+        *query* has further query parameters.
+        """
         answers: list[Json] = []
         for answer in pages(self.api, path, page.limit, page.cursor, query):
             answers.append(self.read_answer(answer))
@@ -162,7 +172,10 @@ class Session:
         return answers
 
     def print_next_options(self, answer: Json, *other_options: str) -> None:
-        """Print the options for the next page on one line, so that you can copy them: `--cursor` or *other_options*."""
+        """Print the options for the next page, `--cursor` or *other_options*. On the last page, print nothing.
+
+        They are on one line, so that you can copy them.
+        """
         if cursor := answer.get("next_cursor"):
             options = ", or ".join((f"--cursor {cursor}", *other_options))
             self.out.print(Text(f"There is more: {options}", style="dim"), soft_wrap=True)
@@ -205,7 +218,7 @@ def session_of(ctx: typer.Context) -> Session:
 
 
 def source_of(ctx: Any, name: str) -> str:
-    """Return whether the value of an option is from the ``COMMANDLINE``, the ``ENVIRONMENT``, or its ``DEFAULT``."""
+    """Return where the value of the option *name* is from: ``COMMANDLINE``, ``ENVIRONMENT`` or ``DEFAULT``."""
     source = ctx.get_parameter_source(name)
     return "DEFAULT" if source is None else str(source.name)
 
@@ -218,7 +231,7 @@ class Commands(TyperGroup):
         make_readable(self)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Move `--json` to the front, because it may follow the command."""
+        """Move `--json` to the front, because users may write it after the command."""
         end = args.index("--") if "--" in args else len(args)
         options, rest = args[:end], args[end:]
         if "--json" in options:
@@ -312,7 +325,7 @@ def unwrap(text: str) -> str:
 
 
 def make_readable(command: Any) -> None:
-    """Rewrap the help texts of a command and its subcommands, and name the values of their options in words."""
+    """Unwrap the help texts of a command and its subcommands, and name the kinds of option values, e.g. NUMBER."""
     if command.help:
         command.help = unwrap(command.help)
     for option in command.params:

@@ -45,7 +45,7 @@ def _path(topic: str, subscription: str, *rest: str) -> str:
 
 
 def shadow_report(answer: Json) -> RenderableType:
-    """Return a shadow: its filter, its counts, and messages that only one of the filters matches."""
+    """Return a shadow: its filter, its counts, and sample messages. Only one of the two filters matches a sample."""
     shown = dict(answer)
     counts = shown.pop("counts", {})
     samples = shown.pop("samples", [])

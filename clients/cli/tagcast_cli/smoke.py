@@ -38,12 +38,12 @@ def smoke(
         bool, typer.Option("--job", help="Also run the compaction job; on AWS it takes minutes and costs 3 cents more.")
     ] = False,
 ) -> None:
-    """Test a deployment on AWS: retry, order, expiry, archive and a job. Takes two minutes and less than a cent.
+    """Test a deployment on AWS or the local stack: retry, order, expiry, archive and a job.
 
-    smoke creates a topic, two queues, a function with a URL and a role, all named tagcast_smoke_…. It uses your own AWS
-    credentials (--profile, --region) and deletes everything at the end, even after Ctrl-C. Each run first deletes
-    leftovers of earlier runs, so start one run at a time. It exits 1 if a promise was broken. docs/deploy.md lists the
-    required rights.
+    On AWS this takes two minutes and costs less than a cent. smoke creates a topic, two queues, a function with a URL
+    and a role, all named tagcast_smoke_…. It uses your own AWS credentials (--profile, --region) and deletes everything
+    at the end, even after Ctrl-C. Each run first deletes leftovers of earlier runs, so start one run at a time. It
+    exits 1 if a promise was broken. docs/deploy.md lists the required rights.
     """
     session = session_of(ctx)
     steps: list[Step] = []

@@ -1,7 +1,7 @@
 """The resources of `tagcast smoke` on AWS: two queues, and a function with a minimal role and a URL.
 
-All names begin with `tagcast_smoke_STACK_RUN`. The guard of endpoints refuses the stack's own names, which begin with
-`STACK-`. It accepts names of smoke tests, even for a stack called tagcast.
+All names begin with `tagcast_smoke_STACK_RUN`. The guard of endpoints refuses names that begin with `STACK-`, because
+they are the stack's own. It accepts the names of smoke tests, even for a stack called tagcast.
 """
 
 from __future__ import annotations
@@ -64,12 +64,12 @@ class PlaceError(Exception):
 
 
 class NotPlayedError(Exception):
-    """A step could not run, or was not selected. The error's text is the reason."""
+    """A step of the smoke test could not run, or its option was not given. The error's text is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Push:
-    """A push in the receiver's log: attempt, response status and time, in seconds since 1970."""
+    """A push in the receiver's log. *status* is the status of the response, *at_s* the time in seconds since 1970."""
 
     subscription: str
     message_id: str
@@ -80,7 +80,7 @@ class Push:
 
 @dataclass(frozen=True, slots=True)
 class JobRun:
-    """A run of a job: its state, its start, and its billed DPU-hours."""
+    """A run of a Glue job. *fault* is its error, or empty. *dpu_hours* are the hours of processing units it costs."""
 
     state: str
     began_at: str
@@ -90,7 +90,10 @@ class JobRun:
 
 @dataclass
 class OnAws:
-    """The queues and functions of a smoke test in a deployment's account, created with its owner's credentials."""
+    """Creates and deletes the AWS resources of smoke tests, and reads what they received, as the deployment's owner.
+
+    *run* is always the name of a smoke test, as `new_run` returns it. *queue_requests* counts the requests to SQS.
+    """
 
     deployment: Deployment
     now: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
@@ -107,7 +110,7 @@ class OnAws:
 
     @property
     def prefix(self) -> str:
-        """The names of all smoke tests in this stack begin with this prefix."""
+        """The prefix of the names of all smoke tests in this stack."""
         return f"tagcast_smoke_{self.deployment.stack}_"
 
     def new_run(self) -> str:
@@ -117,18 +120,18 @@ class OnAws:
     def earlier_runs(self) -> Sequence[str]:
         """Return the names of earlier smoke tests that left resources.
 
-        They are found by their log queues, because a run's log queue is deleted last.
+        Each run deletes its log queue last, so a run that left resources still has its log queue.
         """
         found = self._call("sqs", "list_queues", QueueNamePrefix=self.prefix).get("QueueUrls", [])
         names = [url.rpartition("/")[2] for url in found]
         return sorted(name.removesuffix("_log.fifo") for name in names if name.endswith("_log.fifo"))
 
     def make_log(self, run: str) -> None:
-        """Create the queue to which the function logs its pushes."""
+        """Create the log, a queue to which the function reports each push that it gets."""
         self._log = self._make_queue(f"{run}_log.fifo", {})
 
     def make_queue(self, run: str) -> Endpoint:
-        """Create a queue whose policy allows the stack's pushers to send.
+        """Create a queue whose policy allows the stack's pushers to send. Return it as an endpoint.
 
         With this policy, the stack's parameters need not name the queue. The policy is set at the creation, because a
         later change may take a minute.
@@ -139,7 +142,10 @@ class OnAws:
         return {"protocol": "sqs", "queue_url": self._queue}
 
     def make_function(self, run: str, secret: str) -> Endpoint:
-        """Create the function with the receiver's code, and a role that can only write to the log."""
+        """Create the function with the receiver's code, and a role that may only write to the log. Return its endpoint.
+
+        The function verifies pushes to its URL with *secret*.
+        """
         trust = _policy(None, "sts:AssumeRole", {"Service": "lambda.amazonaws.com"})
         role = self._call("iam", "create_role", RoleName=run, AssumeRolePolicyDocument=json.dumps(trust))["Role"]["Arn"]
         allowed = _policy(self._arn("sqs", f"{run}_log.fifo"), "sqs:SendMessage", None)
@@ -150,7 +156,11 @@ class OnAws:
         return {"protocol": "lambda", "function": self._arn("lambda", f"function:{run}")}
 
     def make_url(self, run: str) -> Endpoint:
-        """Create a public URL of the function. The function refuses requests that are not signed with the secret."""
+        """Create a public URL of the function, wait until it answers, and return it as an endpoint.
+
+        The function refuses requests that are not signed with its secret. Raises NotPlayedError if the URL does not
+        answer 200 in time.
+        """
         url = self._call("lambda", "create_function_url_config", FunctionName=run, AuthType="NONE")["FunctionUrl"]
         self._permit(run, "url", "lambda:InvokeFunctionUrl", "*", FunctionUrlAuthType="NONE")
         self._permit(run, "by-url", "lambda:InvokeFunction", "*", InvokedViaFunctionUrl=True)
@@ -204,9 +214,9 @@ class OnAws:
             self.sleep(JOB_POLL_S)
 
     def remove(self, run: str, *, keep_log: bool) -> Sequence[str]:
-        """Delete function, role and queue; then the log, unless *keep_log* is true or another resource remains.
+        """Delete the function, its role and its queue. Then delete the log queue, unless *keep_log* is true.
 
-        Return the remaining resources, with the reasons.
+        The log queue also stays if another resource remains. Return the remaining resources, with the reasons.
         """
         removals: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
             (f"the function {run}", "lambda", "delete_function", {"FunctionName": run}),
@@ -340,7 +350,7 @@ class OnAws:
 
 
 def receiver_archive() -> bytes:
-    """Return the receiver's file as the function's code archive, with the same bytes each time."""
+    """Return a zip archive with the code of the function, the receiver's file. Its bytes are the same each time."""
     source, archive = Path(smoke_receiver.__file__), io.BytesIO()
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as written:
         entry = zipfile.ZipInfo(source.name)

@@ -18,19 +18,19 @@ from tagcast_cli.smoke_aws import Endpoint, JobRun, OnAws, PlaceError
 
 @dataclass(frozen=True)
 class LocalDeployment(Deployment):
-    """The stack on a local engine. *engine* has the boto3 client arguments: endpoint and credentials."""
+    """A local stack. *engine* has the boto3 arguments for clients of the engine, which simulates AWS: URL and keys."""
 
     engine: Mapping[str, str] = field(kw_only=True, repr=False)
 
     @cached_property
     def client(self) -> Callable[[str], Any]:
-        """A function that returns the client of one of the engine's services."""
+        """A function that takes the name of an AWS service, and returns a boto3 client of the engine."""
         return cache(partial(self.session.client, **self.engine))
 
 
 @dataclass
 class OnLocalStack(OnAws):
-    """Receivers on the engine of a local stack. Jobs of the stack read *archive*."""
+    """The resources of smoke tests on the engine of a local stack. *archive* is the stack's archive."""
 
     deployment: LocalDeployment
     archive: Archive = field(kw_only=True)
@@ -38,7 +38,10 @@ class OnLocalStack(OnAws):
     _settings: Mapping[str, str] = field(default_factory=dict)
 
     def make_url(self, run: str) -> Endpoint:
-        """Serve the receiver's code on this machine, because the engine's function URLs do not resolve."""
+        """Serve the receiver's code over HTTP on this machine, and return the endpoint.
+
+        The URLs that the engine gives to functions do not resolve.
+        """
 
         def respond(method: str, headers: dict[str, str], body: bytes) -> tuple[int, Mapping[str, str], bytes]:
             request = {"requestContext": {"http": {"method": method}}, "headers": headers, "body": body.decode()}
@@ -53,7 +56,7 @@ class OnLocalStack(OnAws):
         return None
 
     def run_job(self) -> JobRun:
-        """Compact today's files in the stack."""
+        """Run the compaction job for today's files in the local stack. Return the run."""
         began_at = f"{self.now():%Y-%m-%d %H:%M} UTC"
         try:
             result = run_job("compact", self.archive, Days.of(None, None).arguments(), console(to_errors=True))

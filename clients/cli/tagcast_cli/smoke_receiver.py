@@ -29,7 +29,7 @@ Reply = dict[str, Any]
 
 
 def handle(event: Mapping[str, Any], context: object) -> Reply:
-    """Log a push that the service invokes the function with, or answer a request to the function's URL."""
+    """Run the function. Log a push if the service invoked the function, or answer a request to the function's URL."""
     if "requestContext" in event:
         return answer(event, os.environ)
     note(os.environ, str(event["subscription"]), str(event["message_id"]), int(event["attempt"]), 200)
@@ -37,7 +37,10 @@ def handle(event: Mapping[str, Any], context: object) -> Reply:
 
 
 def answer(request: Mapping[str, Any], settings: Mapping[str, str]) -> Reply:
-    """Respond to a request to the URL: confirm verifications, accept signed pushes, and fail the planned ones."""
+    """Answer a request to the URL. Confirm verifications, accept signed pushes, and let planned pushes fail.
+
+    *settings* are the environment variables of the function.
+    """
     method = request["requestContext"]["http"]["method"]
     headers = {name.lower(): value for name, value in request.get("headers", {}).items()}
     if method == "OPTIONS":
@@ -91,7 +94,10 @@ def is_signed(headers: Mapping[str, str], body: bytes, secret: str, now_s: float
 
 
 def note(settings: Mapping[str, str], subscription: str, message_id: str, attempt: int, status: int) -> None:
-    """Log a push with its time and response to the queue. The queue keeps the order of a subscription."""
+    """Send an entry for a push to the log queue: the push, its time and its response.
+
+    The queue keeps the order of the entries of a subscription. *settings* has the queue's URL.
+    """
     push = {"subscription": subscription, "message_id": message_id, "attempt": attempt, "status": status}
     _queues(settings.get(CLIENT_VARIABLE, "{}")).send_message(
         QueueUrl=settings[LOG_VARIABLE],

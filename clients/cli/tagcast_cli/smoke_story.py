@@ -49,7 +49,10 @@ class BrokenPromiseError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A finished step: its result, its duration, and the rows of docs/aws-beliefs.md that the step confirms."""
+    """A finished step. *finding* is a sentence about its result, and *took_s* its duration in seconds.
+
+    *shows* are the rows of docs/aws-beliefs.md that the step confirms.
+    """
 
     name: str
     state: State
@@ -60,9 +63,11 @@ class Step:
 
 @dataclass
 class Story:
-    """One run of the smoke test. *on_step* gets each finished step; *place* creates queues and functions.
+    """One run of the smoke test. *run* is its name; the names of all its resources begin with it.
 
-    Each step returns a sentence about its result. A step raises BrokenPromiseError if it fails.
+    *place* creates queues and functions. *on_step* is called with each finished step. *counted* collects the numbers
+    that the costs depend on. Each step returns a sentence about its result. A step raises BrokenPromiseError if it
+    fails.
     """
 
     api: Client
@@ -112,7 +117,7 @@ class Story:
         self.on_step(Step(name, state, finding, self.now_s() - began_s, shown))
 
     def remove_leftovers(self) -> str:
-        """Delete the resources of earlier runs, including killed runs and a run in progress."""
+        """Delete the resources of other runs. A run that is still in progress loses its resources, too."""
         runs = self.place.earlier_runs()
         for run in runs:
             self._remove(run)

@@ -147,7 +147,7 @@ def subscribe(
     ] = False,
     if_match: Annotated[str | None, if_match("Replace only this version of the subscription.")] = None,
 ) -> None:
-    """Create a subscription. An existing subscription is refused: see `subscription update`, or --replace.
+    """Create a subscription. If it exists, the command fails: use `subscription update`, or --replace.
 
     `subscribe` is short for `subscription create`.
 
@@ -196,11 +196,10 @@ def subscribe_all(
         bool, typer.Option("--replace", help="Replace existing subscriptions as a whole; unnamed settings are lost.")
     ] = False,
 ) -> None:
-    """Create many subscriptions of a topic from one file. Each succeeds or fails on its own.
+    """Create many subscriptions of a topic from one file. Some can fail while all others succeed.
 
-    An existing subscription is refused: see --replace. Write each subscription as in the API, with its name. An
-    endpoint may be just its URL:
-    {"name": "billing", "endpoint": "https://…", "filter": …}.
+    Without --replace, a subscription that exists already fails. Write each subscription as in the API, with its name.
+    An endpoint may be just its URL: {"name": "billing", "endpoint": "https://…", "filter": …}.
     """
     session = session_of(ctx)
     results: list[Json] = []
@@ -334,7 +333,7 @@ def rotate_secret(
 
 
 def verify(ctx: typer.Context, topic: TopicName, name: SubscriptionName) -> None:
-    """Verify the endpoint of a subscription again. Pushes start when it confirms.
+    """Verify the endpoint of a subscription again. When the endpoint confirms, pushes to it start.
 
     Exits 1 if the endpoint does not confirm.
     """

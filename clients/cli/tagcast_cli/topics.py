@@ -58,7 +58,7 @@ def create(
         typer.Option("--replace", help="Replace an existing topic as a whole; unnamed settings get their defaults."),
     ] = False,
 ) -> None:
-    """Create a topic. An existing topic is refused: see `topic update`, or --replace."""
+    """Create a topic. If it exists, the command fails: use `topic update`, or --replace."""
     session = session_of(ctx)
     change = f"tagcast topic update {topic}"
     answer = session.put(path_of("topics", topic), settings, f"Topic {topic} exists", change, replace=replace)

@@ -84,7 +84,7 @@ def _grow(branch: Tree, name: str, value: Any) -> None:
 
 
 def explanation_tree(title: str, explanation: Json) -> Tree:
-    """Return an explanation of any depth as a tree. Unknown fields are shown unchanged."""
+    """Return an explanation of any depth as a tree with the root *title*. Unknown fields are shown unchanged."""
     line, used = _node_text(explanation, title)
     root = Tree(line)
     for name, value in explanation.items():

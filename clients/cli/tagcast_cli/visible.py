@@ -52,7 +52,7 @@ def visible_json(text: str) -> str:
 def escape_unprintable() -> None:
     """Make standard output escape the characters that its encoding lacks, as JSON does. With UTF-8 nothing changes.
 
-    An output that the shell closed (``>&-``) prints nothing, as in Python.
+    If the shell closed an output (``>&-``), printing to this output does nothing.
     """
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:

@@ -23,7 +23,10 @@ DELETED = "its subscription was deleted; the delivery is cancelled, or ends when
 
 
 def print_waiting(session: Session, topic: str, message_id: str, entries: Mapping[str, Json]) -> None:
-    """Print why deliveries of a message wait, blocked ones first, for at most :data:`SHOWN_MAX` subscriptions."""
+    """Print why deliveries of a message wait, blocked ones first, for at most `SHOWN_MAX` subscriptions.
+
+    *entries* are the deliveries of the message, by subscription.
+    """
     waiting = [name for state in WAITING for name, entry in entries.items() if entry.get("state") == state]
     lines = [line for name in waiting[:SHOWN_MAX] for line in _delivery_lines(session, topic, message_id, name)]
     if len(waiting) > SHOWN_MAX:
@@ -32,7 +35,7 @@ def print_waiting(session: Session, topic: str, message_id: str, entries: Mappin
 
 
 def published_lines(session: Session, topic: str, message_id: str) -> list[Text]:
-    """Return the subscriptions for which a new message waits, with reasons, and the command to follow the message.
+    """Return lines about a new message: which subscriptions delay it and why, then the command to follow the message.
 
     Only the first :data:`LISTED_MAX` subscriptions of the topic are checked. If the caller may only publish, the result
     is just the command.
@@ -78,7 +81,7 @@ def next_attempt_words(state: str | None, at: object) -> str | None:
 
 
 def next_attempt(lane: Json, delivery: Json) -> str:
-    """Return as text when *delivery*, usually the head of *lane*, is attempted next."""
+    """Return as text when *delivery* is attempted next. *delivery* is usually the head of *lane*."""
     at = delivery.get("next_attempt_at")
     return next_attempt_words(lane.get("state"), at) or readable_instant(at)
 
@@ -117,9 +120,9 @@ def _commands_text(commands: Mapping[str, str], topic: str, name: str) -> str:
 
 
 def next_step(subscription: Json, topic: str, name: str) -> Text | None:
-    """Return the commands that help a delayed subscription; None if nothing delays it.
+    """Return the commands that help a delayed subscription. Return None if nothing delays it.
 
-    *subscription* may also be a lane from a list of lanes.
+    *subscription* is in the API's form. It may also be a lane from a list of lanes.
 
     >>> print(next_step({"lane": {"state": "paused"}}, "fruit", "shop"))
     End the pause: tagcast resume fruit shop
@@ -134,9 +137,10 @@ def next_step(subscription: Json, topic: str, name: str) -> Text | None:
 
 
 def reason(subscription: Json, head: Json, message_id: str) -> tuple[str, Mapping[str, str]]:
-    """Return why *message_id* waits at *subscription*, and the commands that help.
+    """Return why *message_id* waits at *subscription*, and the commands that help, by their description.
 
-    *head* is the head of the backlog, or empty if the backlog is.
+    *subscription* is in the API's form. *head* is the first delivery of its backlog; an empty *head* means an empty
+    backlog.
 
     >>> why, helps = reason({"lane": {"state": "paused"}}, {}, "2")
     >>> why, list(helps)

@@ -14,7 +14,7 @@ seen = Deduplicator()  # Works in one process. For several processes give it a s
 
 
 def hook(request: HttpRequest) -> HttpResponse:
-    """Respond 2xx only after processing the message. Any other response is retried."""
+    """Process a push, and respond 2xx only after that. After any other response the push is retried."""
     if request.method == "OPTIONS":  # The verification before the first push.
         return HttpResponse(headers={"WebHook-Allowed-Origin": ORIGIN})
     try:

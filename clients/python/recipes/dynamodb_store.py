@@ -24,7 +24,7 @@ class TableStore:
     def claim(self, name: str, token: str, lease_s: float) -> Claim:
         """Claim *name* for the holder of *token* for *lease_s* seconds. Return NEW if *name* was free.
 
-        Otherwise return IN_PROGRESS if another holder has the claim, or DONE.
+        Otherwise return IN_PROGRESS if another token holds the claim, or DONE if *name* is confirmed.
         """
         try:
             self._client.put_item(

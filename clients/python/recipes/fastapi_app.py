@@ -19,7 +19,7 @@ def allow() -> Response:
 
 @app.post("/hook")
 async def hook(request: Request) -> Response:
-    """Respond 2xx only after processing the message. Any other response is retried."""
+    """Process a push, and respond 2xx only after that. After any other response the push is retried."""
     try:
         message = receiver.verify(request.headers, await request.body())
     except TagcastError:

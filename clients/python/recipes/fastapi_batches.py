@@ -1,6 +1,6 @@
 """Receive batched pushes with FastAPI. Run `WEBHOOK_SECRET=whsec_… uvicorn fastapi_batches:app`.
 
-The subscription needs `batch`.
+The subscription needs the setting `batch`.
 """
 
 import logging
@@ -17,7 +17,7 @@ app = FastAPI()
 
 
 def process(message: Received) -> None:
-    """Process a message. An exception fails only this message."""
+    """Process a message. If this raises an exception, only this message of the batch fails."""
     print(message.topic, message.message_id, message.text())
 
 

@@ -19,7 +19,7 @@ def allow() -> tuple[str, int, dict[str, str]]:
 
 @app.post("/hook")
 def hook() -> tuple[str, int, dict[str, str]]:
-    """Respond 2xx only after processing the message. Any other response is retried."""
+    """Process a push, and respond 2xx only after that. After any other response the push is retried."""
     try:
         message = receiver.verify(dict(request.headers), request.get_data())
     except TagcastError:

@@ -12,7 +12,7 @@ seen = Deduplicator()  # Works in one execution environment. For several, give i
 
 
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
-    """Respond 2xx only after processing the message. Any other response is retried."""
+    """Process a push, and respond 2xx only after that. After any other response the push is retried."""
     if event["requestContext"]["http"]["method"] == "OPTIONS":  # The verification before the first push.
         return {"statusCode": 200, "headers": {"WebHook-Allowed-Origin": ORIGIN}}
     body = event.get("body") or ""

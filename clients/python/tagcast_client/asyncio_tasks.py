@@ -44,7 +44,7 @@ def report_fault(on_error: Callable[[Exception], None], fault: Exception) -> Non
 
 
 def get_runtime() -> object:
-    """Return the process and the event loop. A client opens new connections when they change."""
+    """Return what identifies this process and event loop. A client opens new connections when the result changes."""
     try:
         return os.getpid(), asyncio.get_running_loop()
     except RuntimeError:  # Of trio, with which the client works if you give it *sleep*.

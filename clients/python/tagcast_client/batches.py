@@ -19,7 +19,7 @@ _TEXT = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"')
 
 
 def parts(items: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, Sequence[Mapping[str, Any]]]]:
-    """Split a batch by the API's limits. Yield each part after the place of its first item.
+    """Split a batch by the API's limits. Yield each part as a pair: the place of its first item, and its items.
 
     An item above the size limit is a part of its own; the API refuses that part.
 
@@ -60,7 +60,7 @@ def _values(text: str) -> int:
 def named_again(items: Sequence[Mapping[str, Any]]) -> tuple[int, ...]:
     """Return the places of items that repeat the name of an earlier item.
 
-    In separate requests the later item would replace the earlier one, or be refused.
+    If two such items were sent in separate requests, the later one would replace the earlier one, or be refused.
 
     >>> named_again([{"name": "a"}, {"name": "b"}, {"name": "a"}, {}, {}])
     (2,)

@@ -9,7 +9,7 @@ from typing import Any
 
 
 class WithBody:
-    """Reads the *body* of a message. The body is None after its deletion, and in lists without bodies."""
+    """Gives a message methods that read its *body*. *body* is None if it was deleted, or in a list without bodies."""
 
     __slots__ = ()
     body: bytes | None

@@ -26,9 +26,10 @@ _DEFAULTS = {each.name: False if each.type == "boolean" else each.default for ea
 
 
 def settings_of(kind: type[Any], settings: Mapping[str, Any], **more: Any) -> dict[str, Any]:
-    """Return *settings* in the API's form: a URL becomes an endpoint, an instant becomes text.
+    """Return *settings* and *more* in the API's form: a URL becomes an endpoint, an instant becomes text.
 
-    Raises TypeError for a name that is not in *kind*, a TypedDict, and ValueError for an instant without a zone.
+    *kind* is the TypedDict of the settings. Raises TypeError for a name that *kind* lacks, and ValueError for an
+    instant without a zone.
 
     >>> from tagcast_client.settings import Certificate
     >>> settings_of(Certificate, {"max": 60})
@@ -44,7 +45,7 @@ def settings_of(kind: type[Any], settings: Mapping[str, Any], **more: Any) -> di
 
 
 def check_names(kind: type[Any], given: Mapping[str, Any], what: str = "a setting") -> None:
-    """Raise TypeError if *given* has a name that is not in *kind*, a TypedDict. The error calls valid names *what*."""
+    """Raise TypeError if *given* has a name that the TypedDict *kind* lacks. The error says that it is not *what*."""
     known = kind.__annotations__
     if others := sorted(given.keys() - known.keys()):
         raise TypeError(f"{', '.join(map(repr, others))} is not {what}: allowed are {', '.join(sorted(known))}")
@@ -63,9 +64,9 @@ def with_endpoint(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def in_place_of(present: object, wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the merge patch that replaces *present*, an object, by *wanted*.
+    """Return the merge patch that replaces the object *present* by *wanted*.
 
-    Raises ValueError for a null in an inner object, because a merge patch would remove the name of the null.
+    Raises ValueError for a null in an inner object of *wanted*, because a null in a merge patch removes its name.
 
     >>> in_place_of({"kind": "tags", "tags": ["a"]}, {"kind": "sql92", "expression": "b = 1"})
     {'tags': None, 'kind': 'sql92', 'expression': 'b = 1'}
@@ -93,7 +94,7 @@ def _replaced_objects(changes: Mapping[str, Any]) -> list[str]:
 
 
 def patch_of(present: Subscription, changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return *changes* as a patch of *present*.
+    """Return the merge patch that applies *changes* to *present*.
 
     A filter and an endpoint are replaced as a whole. Retry settings are replaced if the strategy changes, else merged.
     """
@@ -116,10 +117,10 @@ def topic_patch(present: Topic, wanted: Mapping[str, Any]) -> dict[str, Any]:
 def subscription_patch(present: Subscription, wanted: Mapping[str, Any]) -> dict[str, Any]:
     """Return the patch that updates *present* to the *wanted* settings; empty if no setting differs.
 
-    The start of a group cannot change. A secret is set only if the subscription has none; otherwise it must be rotated.
-    For a queue or a function no secret is set: pushes to it are not signed, and answers do not show whether a secret
-    exists. Headers are write-only, so they are always set. If *wanted* has no ``ordered``, the wanted strategy decides
-    the order.
+    The start of a group cannot change, so *start_from* is ignored. A secret is set only if the subscription has none;
+    otherwise it must be rotated. No secret is set for a queue or a function, because pushes to them are not signed.
+    Headers are write-only, so they are always set. If *wanted* has no ``ordered``, the wanted strategy decides the
+    order.
     """
     differs = {name: value for name, value in wanted.items() if not _has(present, name, value)}
     differs.pop("start_from", None)

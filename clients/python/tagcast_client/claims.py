@@ -13,7 +13,10 @@ LIFE_S = 86_400.0
 
 
 class Claim(Enum):
-    """The outcome of a claim. The name was free and is claimed now, another holder has claimed it, or it is done."""
+    """The outcome of a claim. NEW: the name was free and is now claimed. DONE: the message is processed.
+
+    IN_PROGRESS: another token holds the claim.
+    """
 
     NEW = "new"
     IN_PROGRESS = "in_progress"
@@ -21,10 +24,10 @@ class Claim(Enum):
 
 
 class InProgressError(TagcastError):
-    """Another delivery of the message is being processed, or its process died within the last *retry_after_s* seconds.
+    """The message has a claim: it is being processed, or its process died less than *retry_after_s* seconds ago.
 
-    Answer 503 with *retry_after_s* as Retry-After, or name the message in `item_failures`. Never answer 2xx: the
-    message is not done yet.
+    *name* identifies the message. Answer 503 with *retry_after_s* as Retry-After, or name the message in
+    `item_failures`. Never answer 2xx, because the message is not done yet.
     """
 
     def __init__(self, name: str, retry_after_s: float) -> None:

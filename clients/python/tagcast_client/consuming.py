@@ -22,7 +22,7 @@ PULL_MAX = 32
 
 
 class MessageModel(StrEnum):
-    """Whether the members of a group share its messages, or each member gets all messages."""
+    """CLUSTERING: the members of a group share its messages. BROADCASTING: each member gets all messages."""
 
     CLUSTERING = "clustering"
     BROADCASTING = "broadcasting"
@@ -61,11 +61,11 @@ class ConsumerOptions:
     """The options of a consumer. Durations are in seconds.
 
     The consumer handles at most *consume_thread_max* batches at the same time, each of at most
-    *consume_message_batch_max_size* messages. It pulls no messages beyond that. While a listener works, the consumer
-    extends the visibility timeout every *prolong_seconds*, by default a third of the timeout. Messages of a failed
-    batch become visible again after *suspend_seconds*; then each message is a batch. A pull waits for messages for at
-    most *wait_seconds*; after an empty pull the consumer pauses for *pull_interval_seconds*. An idle consumer shuts
-    down within a second.
+    *consume_message_batch_max_size* messages. It pulls no further messages meanwhile. While a listener works, the
+    consumer extends the visibility timeout every *prolong_seconds*, by default a third of the timeout. Messages of a
+    failed batch become visible again after *suspend_seconds*; then each message is a batch of its own. A pull waits for
+    messages for at most *wait_seconds*; after an empty pull the consumer pauses for *pull_interval_seconds*. An idle
+    consumer shuts down within a second. Lists of members show *member_version*, a text of your choice.
 
     If *ordered*, one member at a time gets the messages of the topic or a key, batch after batch. The order is set when
     the group is created. *start_from* is the start of a new group: ``latest``, ``earliest``, or an instant (RFC 3339).
@@ -98,7 +98,7 @@ class ConsumerOptions:
             _check("prolong_seconds", self.prolong_seconds, SHORTEST_S, self.visibility_timeout_seconds - 1)
 
     def messages_max(self, slots: int) -> int:
-        """Return how many messages to pull if *slots* more batches can be handled now."""
+        """Return how many messages to pull. *slots* is the number of further batches that can be handled now."""
         return min(PULL_MAX, slots * self.consume_message_batch_max_size)
 
     def delay_s(self, verdict: object) -> int | None:
@@ -122,7 +122,7 @@ class ConsumerOptions:
 
 @dataclass(slots=True, eq=False)
 class Batch:
-    """A listener's batch. *handles* are the current receipt handles of its messages.
+    """Messages of *topic* for one call of a listener. *handles* are their current receipt handles.
 
     *delay_s* is the delay in seconds if the batch is nacked. It is None if the batch is not nacked.
     """
@@ -136,8 +136,8 @@ class Batch:
     def split(cls, topic: str, messages: Sequence[Pulled], size: int) -> list[list[Batch]]:
         """Split pulled messages into parts of at most *size* messages, one part for each slot.
 
-        A part is usually one batch. If one of its messages was pulled before, each of its messages is a batch.
-        Otherwise a message that always fails would use up the attempts of the other messages.
+        A part is usually one batch. If a message of the part was pulled before, the part has one batch for each
+        message. In a common batch, a message that always fails would use up the attempts of the other messages.
         """
         parts = [messages[start : start + size] for start in range(0, len(messages), size)]
         return [
@@ -149,7 +149,7 @@ class Batch:
 
     @classmethod
     def join(cls, batches: Sequence[Batch]) -> Batch:
-        """Return one batch of the messages of *batches*, which have one topic."""
+        """Return one batch with the messages of all *batches*. All must have the same topic."""
         messages = [message for batch in batches for message in batch.messages]
         return cls(batches[0].topic, messages, [handle for batch in batches for handle in batch.handles])
 
@@ -160,9 +160,9 @@ class Batch:
 
     @staticmethod
     def together(batches: Iterable[Batch], most: int) -> list[tuple[str, list[Batch]]]:
-        """Group the batches of each topic into requests of at most *most* handles.
+        """Group *batches* into requests. Each request has one topic, and at most *most* handles.
 
-        Return the topic and the batches of each request.
+        A batch with more handles has a request of its own. Return the topic and the batches of each request.
         """
         found: list[tuple[str, list[Batch]]] = []
         for batch in sorted(batches, key=lambda batch: batch.topic):

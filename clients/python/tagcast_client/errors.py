@@ -45,7 +45,10 @@ class UnexpectedAnswerError(TagcastError):
 
 
 class AcknowledgedLateError(TagcastError):
-    """A listener took longer than the visibility timeout, which was not extended. Its messages are pulled again."""
+    """A listener worked longer than the visibility timeout, which could not be extended in time.
+
+    The messages, by their *message_ids*, are pulled again.
+    """
 
     def __init__(self, message_ids: Sequence[str]) -> None:
         shown = ", ".join(message_ids[:3]) + (", …" if len(message_ids) > 3 else "")
@@ -63,7 +66,7 @@ class Fault:
 
 
 class ProblemError(TagcastError):
-    """The API refused the request. Holds the problem (RFC 9457), with one fault per invalid value.
+    """The API refused the request. *problem* is its answer (RFC 9457). *faults* has one fault for each invalid value.
 
     *code* is the kind of the problem, for programs. *request_id* finds the request in the log of the service. *code*
     and *request_id* are empty if another server answered.
@@ -107,8 +110,8 @@ class ConflictError(ProblemError):
 class DisagreementError(ConflictError):
     """409: the group has another filter than this client, or is not ordered although the client requires order.
 
-    *difference* lists the differences in sentences. *group* is the filter of the group, *yours* that of the client.
-    *yours* is None if the API does not know the client's filter.
+    *difference* lists the differences in sentences. *group* is the filter of the group, *yours* the filter of the
+    client. *yours* is None if the API knows only the digest of the client's filter.
     """
 
     def __init__(self, status: int, problem: dict[str, Any], text: str) -> None:
@@ -174,7 +177,9 @@ def problem_of(status: int, text: str) -> dict[str, Any]:
 
 
 def refusal(status: int, text: str, *, creates: bool = False) -> ProblemError:
-    """Return the error for an answer that is not a success. *creates* says that the request was to create a resource.
+    """Return the error for an answer that is not a success. If *creates*, the request was to create a resource.
+
+    Then a 412 is an AlreadyExistsError.
 
     >>> refusal(404, '{"title": "Not found", "detail": "no topic t"}')
     NotFoundError('404 Not found: no topic t')
@@ -189,7 +194,7 @@ def refusal(status: int, text: str, *, creates: bool = False) -> ProblemError:
 
 
 class BatchInterruptedError(TagcastError):
-    """A batch, split by the API's limits, failed in a part after the first.
+    """A batch was split by the API's limits, and a part after the first failed.
 
     *results* are the results of the earlier parts. *rest* is the place of the first item without a result. The cause is
     in ``__cause__``. Items of the failed part may have been accepted.

@@ -29,7 +29,7 @@ class Filter:
 
     @staticmethod
     def tags(*tags: str, match: Literal["any", "all"] = "any") -> TagsFilter:
-        """Return the filter for messages with any, or all, of *tags*.
+        """Return the filter for messages with any of *tags*, or with all of them if *match* is ``all``.
 
         >>> Filter.tags("a", "b"), Filter.tags("a", "b", match="all")["match"]
         ({'kind': 'tags', 'tags': ['a', 'b']}, 'all')
@@ -60,14 +60,18 @@ class Filter:
     def pattern(
         pattern: Mapping[str, Any], *, dialect: PatternDialect = "eventbridge", scope: PatternScope = "body"
     ) -> EventPatternFilter:
-        """Return the filter for an event pattern, as in EventBridge's rules and SNS's filter policies."""
+        """Return the filter for an event pattern of EventBridge or a filter policy of SNS, as the *dialect* says.
+
+        *scope* is the part of a message that the pattern tests: ``body``, ``properties`` or ``envelope``.
+        """
         return {"kind": "event_pattern", "pattern": dict(pattern), "dialect": dialect, "scope": scope}
 
     @staticmethod
     def function(function: str, *, on_error: OnError = "drop", timeout_seconds: int = 3) -> FunctionFilter:
         """Return the filter that asks a Lambda *function* (its name or ARN) for verdicts.
 
-        After an error of the function, the message is filtered out (`drop`), or blocks its lane (`block`).
+        The function must answer within *timeout_seconds*. After an error, messages are discarded if *on_error* is
+        `drop`. With `block` the error counts as a failed attempt.
         """
         return {"kind": "function", "function": function, "on_error": on_error, "timeout_seconds": timeout_seconds}
 

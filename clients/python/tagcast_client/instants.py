@@ -31,9 +31,9 @@ def instant(value: str | datetime) -> str:
 
 
 def json_default(value: object) -> Any:
-    """Return an instant or a message in its JSON form, for ``json.dumps``. Raises TypeError for other values.
+    """Return an instant or a message of the client as a JSON value. Pass this function to ``json.dumps`` as *default*.
 
-    Raises ValueError for an instant without an offset.
+    Raises TypeError for any other value, and ValueError for an instant without an offset.
 
     >>> json_default(datetime(2027, 1, 15, 8, tzinfo=UTC))
     '2027-01-15T08:00:00.000Z'

@@ -38,7 +38,10 @@ class Answer:
 
     @property
     def json(self) -> dict[str, Any]:
-        """The answer as an object; empty for an answer without a body (204). Raises UnexpectedAnswerError."""
+        """The JSON object of the answer. It is empty for an answer without a body (204).
+
+        Raises UnexpectedAnswerError if the answer is not a JSON object.
+        """
         if not self.text.strip():
             return {}
         try:
@@ -50,10 +53,10 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Operation(Generic[T]):
-    """One request and the reader of its answer.
+    """One request and *read*, the reader of its answer.
 
     If *repeatable*, the request may be repeated after a lost answer. *gone_is_done* is for deletions: if a repetition
-    gets 404, an earlier request has deleted the resource.
+    gets 404, an earlier request has deleted the resource, so the deletion counts as done.
     """
 
     method: str
@@ -137,8 +140,8 @@ def checked_url(url: str) -> str:
 def path_of(*segments: str) -> str:
     """Return a path of quoted segments.
 
-    An empty segment, ``.`` and ``..`` raise InvalidError, because they lead to the path of another resource. So does a
-    segment that no path can have. A segment that is not text raises TypeError.
+    Raises InvalidError for an empty segment, ``.`` and ``..``, which would lead to the path of another resource. Raises
+    InvalidError also for a segment that is too long or not valid Unicode, and TypeError for one that is not text.
 
     >>> path_of("topics", "a b", "messages")
     '/topics/a%20b/messages'

@@ -27,11 +27,11 @@ class UnreadableError(TagcastError):
 
 @dataclass(frozen=True, slots=True)
 class Received(WithBody):
-    """A pushed message. Fields that the content format does not contain are None.
+    """A pushed message. Fields that the content format of the push does not contain are None.
 
-    `json` contains all fields. `cloudevents` has no *expires_at*, *properties* and *routing_key*. `simplified` also has
-    no *accepted_at* and *ordering_key*. A delivery may be repeated, with the same *message_id* and *subscription*. The
-    *attempt* may differ.
+    The format `json` contains all fields. `cloudevents` has no *expires_at*, *properties* and *routing_key*.
+    `simplified` has neither these nor *accepted_at* and *ordering_key*. A delivery may be repeated, with the same
+    *message_id* and *subscription*, but maybe with another *attempt*.
     """
 
     message_id: str
@@ -63,7 +63,7 @@ class Pulled(Received):
 
 
 def read(headers: Mapping[str, str], body: bytes) -> Received:
-    """Return the message of a push **without verifying it**. Raises UnreadableError."""
+    """Return the message of a push **without verifying it**. Raises UnreadableError, also for a batch."""
     lowered = {name.lower(): value for name, value in headers.items()}
     if BATCH_HEADER in lowered:
         raise UnreadableError(

@@ -33,9 +33,9 @@ class Receiver:
     """Verifies and reads pushes of a subscription. Each of *secrets* is valid, so that you can rotate them.
 
     With the signature `v1a`, pass public keys of the subscription (`whpk_…`, from `Subscription.public_keys`) instead
-    of secrets. Keys need the extra `tagcast-client[ed25519]`. Use one receiver per subscription. With the keys of
-    several subscriptions, only unsigned headers would distinguish their pushes. A signature is valid five minutes
-    before and after its timestamp. Use a `Deduplicator` to recognize repeated pushes.
+    of secrets. Keys need the extra `tagcast-client[ed25519]`. Use one receiver per subscription, because the name of
+    the subscription may be only in an unsigned header. A signature is valid five minutes before and after its
+    timestamp. Use a `Deduplicator` to recognize repeated pushes.
     """
 
     def __init__(self, *secrets: str) -> None:

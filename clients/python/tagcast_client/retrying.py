@@ -16,9 +16,10 @@ TRANSIENT = frozenset({500, 502, 503, 504})
 class Retries:
     """How long a request is repeated after its first try, and the waits between tries.
 
-    No try starts later than *seconds* after the first try; 0 disables repetitions. Before the API's first answer to the
-    client, refused connections are repeated only for *unknown_s* seconds, because the address is probably wrong. The
-    API remembers an idempotency key for the topic's retention. During this time, no repetition publishes twice.
+    No try starts later than *seconds* after the first try; 0 disables repetitions. The longest wait doubles with each
+    try, from *first_wait_s* up to *wait_s_max*. Before the API's first answer to the client, refused connections are
+    repeated only for *unknown_s* seconds, because the address is probably wrong. The API remembers an idempotency key
+    for the topic's retention. During this time, no repetition publishes twice.
     """
 
     seconds: float = 20.0

@@ -56,9 +56,9 @@ def service_of(url: str) -> str:
 
 
 def is_token(text: str) -> bool:
-    """Return whether a header can contain this token.
+    """Return whether *text* is a token that a header can contain.
 
-    With any other token, the error of the HTTP library would quote the token.
+    With any other token, the HTTP library would raise an error that quotes the token.
 
     >>> is_token("eyJ.eyJ.c2ln"), is_token("eyJ.eyJ.c2ln\\n"), is_token("")
     (True, False, False)
@@ -110,9 +110,10 @@ class BearerToken(_HeaderAuth):
 
 
 class SigV4(_HeaderAuth):
-    """Signs with the credentials of *profile*, by default those of AWS's default chain. They load at the first request.
+    """Signs requests with the AWS credentials of *profile*, by default those of AWS's default chain.
 
-    Needs the extra ``tagcast-client[aws]``. Without *region*, the region comes from the URL or the profile.
+    The credentials are loaded at the first request. Needs the extra ``tagcast-client[aws]``. Without *region*, the
+    region comes from the URL or the profile.
     """
 
     def __init__(self, profile: str | None = None, region: str | None = None) -> None:

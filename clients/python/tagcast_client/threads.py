@@ -21,16 +21,19 @@ Sleep = Callable[[float], object]
 
 
 def verdict(listener: Listener, messages: Sequence[Pulled]) -> object:
-    """Call *listener* with *messages*, and return its verdict.
+    """Call *listener* with *messages*, and return its verdict. An exception of the listener is raised unchanged.
 
-    Raises RuntimeError for a `BaseException` such as ``SystemExit``.
+    But ``SystemExit`` and any other `BaseException` that is not an `Exception` become a RuntimeError.
     """
     with _report_all("the listener"):
         return listener(messages)
 
 
 def report_fault(on_error: Callable[[Exception], None], fault: Exception) -> None:
-    """Call *on_error* with *fault*. Raises RuntimeError for a `BaseException` such as ``SystemExit``."""
+    """Call *on_error* with *fault*. Exceptions of *on_error* are raised unchanged.
+
+    But ``SystemExit`` and any other `BaseException` that is not an `Exception` become a RuntimeError.
+    """
     with _report_all("on_error"):
         on_error(fault)
 
@@ -49,7 +52,7 @@ def _report_all(what: str) -> Iterator[None]:
 
 
 def get_runtime() -> object:
-    """Return the process. A client opens new connections when it changes."""
+    """Return what identifies this process. A client opens new connections when the result changes."""
     return os.getpid()
 
 
@@ -95,7 +98,7 @@ class Tasks:
         self._stop.set()
 
     def abandon(self, seconds: float) -> None:
-        """Wait for the end of all other threads, for at most *seconds*; mark the rest as abandoned."""
+        """Wait for at most *seconds* until other threads end. Mark the rest as abandoned, so they begin no new work."""
         until, others = time.monotonic() + seconds, self._others()
         try:
             for thread in others:
@@ -122,7 +125,7 @@ class Tasks:
 
 
 class Slots:
-    """Slots that limit concurrent work. A waiting thread gets slots before a thread that gives slots back."""
+    """Slots that limit concurrent work. A thread that gives slots back cannot take slots before a waiting thread."""
 
     def __init__(self, count: int) -> None:
         self._free = count

@@ -29,7 +29,7 @@ class Verifier:
     matches: Callable[[bytes, bytes], bool]
 
     def holds(self, headers: Mapping[str, str], body: bytes) -> bool:
-        """Return whether one of the signatures in *headers* is valid for *body*.
+        """Return whether one of the signatures in *headers* is valid for *body*. More than 16 signatures are refused.
 
         The names in *headers* are in lower case. An id with a dot is refused, because dots separate the signed parts.
         Such an id could contain the timestamp, and the timestamp the beginning of the body.

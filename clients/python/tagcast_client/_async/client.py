@@ -48,9 +48,9 @@ class AsyncClient(AsyncOperations):
 
     Without *auth*, the client signs requests to AWS with the default AWS credentials. Other requests are not signed.
 
-    After a lost answer, 429 or 5xx, the client repeats a request if that is safe; *retries* limits the repetitions. A
-    publish is safe, because it has an idempotency key. A refused request raises `ProblemError`, a missing answer
-    `UnreachableError`. Use the client as a context manager, or close it.
+    If an answer is lost, or is 429, 500, 502, 503 or 504, the client repeats the request if that is safe. *retries*
+    limits the repetitions. Publishing is safe to repeat, because it has an idempotency key. A refused request raises
+    `ProblemError`, a missing answer `UnreachableError`. Use the client as a context manager, or close it.
     """
 
     async def publish(
@@ -77,8 +77,9 @@ class AsyncClient(AsyncOperations):
     ) -> tuple[Accepted | Refused, ...]:
         """Publish any number of messages in order, split into requests by the API's limits.
 
-        Each message has its own result: `Accepted`, or `Refused` with its problem. Raises BatchInterruptedError when a
-        part fails after an earlier part was accepted.
+        Each message has its own result: `Accepted`, or `Refused` with its problem. A repeated call with the same
+        messages and the same *idempotency_key* publishes nothing twice; None means a new key. Raises
+        BatchInterruptedError when a request fails after an earlier request was accepted.
         """
         path = path_of("topics", topic, "messages", "batch")
         return await self._publish_parts(path, check_items(NewMessage, messages), idempotency_key, current_trace())
@@ -86,7 +87,7 @@ class AsyncClient(AsyncOperations):
     async def replay(
         self, topic: str, subscription: str, messages: Iterable[ArchivedMessage], *, idempotency_key: str | None = None
     ) -> tuple[Accepted | Refused, ...]:
-        """Replay archived messages to one subscription. Limits, results and errors are as in `publish_batch`."""
+        """Replay archived messages to one subscription. Limits, results, keys and errors are as in `publish_batch`."""
         path = path_of("topics", topic, "subscriptions", subscription, "replay")
         return await self._publish_parts(path, check_items(ArchivedMessage, messages), idempotency_key, {})
 
@@ -106,7 +107,7 @@ class AsyncClient(AsyncOperations):
         return await self._send_parts(publish, [message.as_json() for message in messages])
 
     async def ensure_topic(self, topic: str, **settings: Unpack[TopicSettings]) -> Topic:
-        """Create the topic, or update the named settings. All other settings stay.
+        """Create the topic if it does not exist. Otherwise update the named settings; all other settings stay.
 
         Call the method at the start of a program.
         """
@@ -116,12 +117,12 @@ class AsyncClient(AsyncOperations):
     async def ensure_subscription(
         self, topic: str, subscription: str, endpoint: str | Endpoint, **settings: Unpack[SubscriptionSettings]
     ) -> Subscription:
-        """Create the subscription, or update the named settings. All other settings stay.
+        """Create the subscription if it does not exist. Otherwise update the named settings; all other settings stay.
 
         Call the method at the start of a program. A *secret* replaces the present one; for a day pushes are also signed
-        with the old secret. The secret `generate` creates one only for a subscription without a secret. If the answer
-        with the generated secret is lost, the method raises UnreachableError; then call `rotate_secret`. *start_from*
-        is for a new group only. Headers and certificates are write-only, so they are set each time.
+        with the old secret. The value `generate` generates a secret, but only for a subscription without a secret. If
+        the answer with the generated secret is lost, the method raises UnreachableError; then call `rotate_secret`.
+        *start_from* is for a new group only. Headers and certificates are write-only, so they are set each time.
         """
         wanted = settings_of(SubscriptionSettings, settings, endpoint=endpoint)
         path = path_of("topics", topic, "subscriptions", subscription)
@@ -137,7 +138,7 @@ class AsyncClient(AsyncOperations):
         """Update the named settings. The value None resets or removes a setting. All other settings stay, also secrets.
 
         A filter and an endpoint are replaced as a whole, and headers are merged. With *if_version*, raise
-        PreconditionFailedError if the subscription has another version.
+        PreconditionFailedError if the subscription has another version. Raises NotFoundError if it does not exist.
         """
         wanted = settings_of(SubscriptionChanges, changes)
         path = path_of("topics", topic, "subscriptions", subscription)

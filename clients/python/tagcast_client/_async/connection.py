@@ -52,7 +52,7 @@ def _tls_context() -> ssl.SSLContext:
 
 
 class AsyncConnection:
-    """Runs operations, and repeats them if that is safe. The class of the client describes the rules."""
+    """Sends the requests of operations, and repeats requests if that is safe. The client class describes the rules."""
 
     def __init__(
         self,

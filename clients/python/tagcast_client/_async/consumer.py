@@ -85,7 +85,10 @@ class AsyncConsumer:
         self._filters[topic] = Filter.tag_expression(expression) if isinstance(expression, str) else expression
 
     def register_message_listener(self, listener: AsyncListener) -> None:
-        """Call *listener* with each batch. The listener returns None, a `ConsumeStatus` or `Later`."""
+        """Set the listener, which is called with each batch of messages. Its result says what happens to the batch.
+
+        None acknowledges it. Other results are a `ConsumeStatus` and `Later`. An exception counts as RECONSUME_LATER.
+        """
         self._listener = listener
 
     async def __aenter__(self) -> Self:
@@ -144,11 +147,12 @@ class AsyncConsumer:
     async def shutdown(self) -> None:
         """Stop pulling, wait for the listeners, acknowledge, and leave the group.
 
-        A listener and *on_error* may call `shutdown`, too. All such calls but the first return at once. A pull that
-        does not end in time is abandoned; its messages become visible again when their visibility timeout ends.
+        A listener or *on_error* may call `shutdown`, too. Only the first of these inner calls shuts down; the others
+        return at once. A pull that does not end in time is abandoned; its messages become visible again when their
+        visibility timeout ends.
 
-        If the call is cancelled, listeners and heartbeats continue: call `shutdown` again. The end of a ``with`` block
-        cannot be repeated. If it is cancelled, the listeners are cancelled, too.
+        If the call is cancelled, listeners and heartbeats continue, so call `shutdown` again. The end of a ``with``
+        block cannot be repeated. So if the end of a block is cancelled, the listeners are cancelled, too.
         """
         self._work.stop()
         self._pulls.stop()

@@ -17,14 +17,14 @@ from tagcast_client.received import Received
 class AsyncSeenStore(Protocol):
     """Stores which messages are claimed or done. For several processes, use a table with conditional writes.
 
-    A *name* is that of a message; a *token* is that of one claim.
+    A *name* identifies a message, and a *token* identifies one claim of it.
     """
 
     async def claim(self, name: str, token: str, lease_s: float) -> Claim:
-        """Claim *name* for the holder of *token* for *lease_s* seconds.
+        """Claim *name* for the holder of *token* for *lease_s* seconds. Return NEW if *name* was free.
 
-        Only one of several simultaneous claims returns NEW. Another holder's claim is valid until its lease ends. A
-        confirmed name stays confirmed until its life ends.
+        Return IN_PROGRESS while another token holds the claim, and DONE while *name* is confirmed. Only one of several
+        simultaneous claims may return NEW.
         """
 
     async def confirm(self, name: str, life_s: float) -> None:
@@ -46,7 +46,7 @@ class AsyncMemoryStore:
     async def claim(self, name: str, token: str, lease_s: float) -> Claim:
         """Claim *name* for the holder of *token* for *lease_s* seconds. Return NEW if *name* was free.
 
-        Otherwise return IN_PROGRESS if another holder has the claim, or DONE.
+        Otherwise return IN_PROGRESS if a claim holds, or DONE if *name* is confirmed.
         """
         now = self._clock()
         with self._lock:
