@@ -13,7 +13,7 @@ from local.console.desk import desk_of
 HOSTS_SHOWN = 50
 
 
-def unanswered_first(host: Host) -> tuple[bool, str]:
+def open_circuits_first(host: Host) -> tuple[bool, str]:
     """Return the sort key of a host. Hosts with open circuits come first."""
     return host.circuit != "open", host.host
 
@@ -24,7 +24,7 @@ async def hosts(request: web.Request) -> web.Response:
     found = await desk.api.list_hosts(limit=HOSTS_SHOWN).page(request.query.get("hosts"))
     return desk.page(
         "hosts.html",
-        hosts=sorted(found.items, key=unanswered_first),
+        hosts=sorted(found.items, key=open_circuits_first),
         more=found.next_cursor,
         lanes_at=lambda host: Choice(host=host).path(),
         now=datetime.now(UTC),

@@ -11,9 +11,8 @@ from tagcast.archive.record import RecordKind, RowChange
 from tagcast.delivery import publishing
 from tagcast.errors import InvalidRequestError, UnavailableError
 from tagcast.model import Draft, EntryState, Keep, Subscription
-from tagcast.operating import history
 from tagcast.operating.history import History, HistoryFilter, read_history
-from tagcast.operating.messages import MessageState
+from tagcast.operating.messages import PAGE_WITHIN_S, MessageState
 from tagcast.registry.groups import PUBLISHED_S
 from tagcast.registry.subscriptions import delete_subscription, get_subscription
 from tagcast.rows import stored
@@ -224,7 +223,7 @@ def test_a_page_ends_in_time_and_the_next_goes_on(fakes: FakeWorld, before: Befo
         sent.append(publish(fakes))
         archive(fakes)
         fakes.clock.sleep(1)
-    before.each(fakes.message_archive, "lines", lambda name: fakes.clock.sleep(history.SEARCH_S / 2))
+    before.each(fakes.message_archive, "lines", lambda name: fakes.clock.sleep(PAGE_WITHIN_S / 2))
     assert len(ids(asked(fakes))) < 6
     assert walked(fakes, 100) == sent[::-1]
 
@@ -279,7 +278,7 @@ def test_a_wide_message_is_found_in_each_section_with_its_counts(fakes: FakeWorl
 def test_a_page_ends_in_time_between_two_messages_of_one_file(fakes: FakeWorld, before: Before) -> None:
     sent = [publish(fakes) for _ in range(10)]
     archive(fakes)
-    before.each(stored, "with_ends", lambda *_: fakes.clock.sleep(history.SEARCH_S / 4))
+    before.each(stored, "with_ends", lambda *_: fakes.clock.sleep(PAGE_WITHIN_S / 4))
 
     assert len(ids(asked(fakes))) < 6
     assert walked(fakes, 100) == sent[::-1]

@@ -53,7 +53,7 @@ def test_pages_with_bodies_end_before_an_answer_is_too_large_and_lead_through_al
 def test_a_page_ends_when_its_time_is_over_and_leads_through_all_the_same(
     fake: FakeWorld, retained: list[str], before: Before
 ) -> None:
-    before.each(fake.store, "query", lambda *_, **__: fake.clock.sleep(messages.READ_WITHIN_S / 3))
+    before.each(fake.store, "query", lambda *_, **__: fake.clock.sleep(messages.PAGE_WITHIN_S / 3))
     found = pages(
         lambda cursor: get(fake, "/topics/test1/messages", {"cursor": cursor} if cursor else {})[0],
         lambda got: got["next_cursor"],

@@ -17,7 +17,7 @@ from tagcast.errors import CURSOR_FAULT, InvalidRequestError
 from tagcast.ids import accepted_at_of, first_id_at
 from tagcast.instant import DAY_MS
 from tagcast.model import Entry, EntryState, Subscription
-from tagcast.operating.messages import MessageState, MessageView, ViewsOfTopic
+from tagcast.operating.messages import PAGE_WITHIN_S, MessageState, MessageView, ViewsOfTopic
 from tagcast.ports import ArchivedFile, World
 from tagcast.registry.groups import PUBLISHED_S
 from tagcast.rows import stored
@@ -27,8 +27,6 @@ HISTORY_S_MAX = 3 * 86_400
 """The history covers at most 3 days, because a receipt stays three days after its message's expiry."""
 _FILE_MS = 300_000
 """A file is named by the arrival of its oldest record. Its newest record arrived at most this much later (ms)."""
-SEARCH_S = 4.0
-"""A page ends after this number of seconds, even if it has few messages or none."""
 RECENT_MAX = 1_000
 READ_AT_ONCE = 25
 _BEFORE_ALL = "~"
@@ -161,11 +159,11 @@ def read_history(
 ) -> History:
     """Return at most *limit* of the *wanted* messages of a topic, after *cursor*, newest first.
 
-    Any page may be short or empty. A page ends after :data:`SEARCH_S`, or when the sum of the messages' *size* reaches
-    *size_max* bytes. Within a file messages are sorted by acceptance; newer files come first. Raises NotFoundError,
-    InvalidRequestError (the cursor) and UnavailableError (the archive).
+    Any page may be short or empty. A page ends after :data:`PAGE_WITHIN_S`, or when the sum of the messages' *size*
+    reaches *size_max* bytes. Within a file messages are sorted by acceptance; newer files come first. Raises
+    NotFoundError, InvalidRequestError (the cursor) and UnavailableError (the archive).
     """
-    until = world.clock.monotonic() + SEARCH_S
+    until = world.clock.monotonic() + PAGE_WITHIN_S
     search = _Search(world, topic, wanted, limit, size, size_max, until, ViewsOfTopic(world, topic))
     place = search.begin() if cursor is None else _Place.read(cursor)
     following = search.run(place)

@@ -31,8 +31,8 @@ FAILING = frozenset((EntryState.BLOCKED, EntryState.DISCARDED, EntryState.EXPIRE
 PAGE_ENTRIES_MAX = 1_000
 FOUND_AT_ONCE = 100
 READ_ROWS = 10
-READ_WITHIN_S = 4.0
-"""The time after which a page of retained messages ends: a section of a wide message takes up to 1,000 reads."""
+PAGE_WITHIN_S = 4.0
+"""A page of messages ends after this time, even if it has few. A section of a wide message takes up to 1,000 reads."""
 FRONT_ROWS, FRONT_ROWS_MAX = 200, 1_000
 """The rows that are read of each backlog: for lists and wide messages, and for the view of one message."""
 ALL_ROWS_MAX, HEAD_ROWS = 10_000, 10
@@ -189,10 +189,10 @@ def list_retained(
     """Return the messages pending after their first round, oldest first, after *cursor*.
 
     A wide message appears once for each section with pending deliveries, with the entries of that section. A page has
-    at most *limit* messages, ends after :data:`READ_WITHIN_S`, and ends before the sum of their *size* exceeds
+    at most *limit* messages, ends after :data:`PAGE_WITHIN_S`, and ends before the sum of their *size* exceeds
     *size_max* bytes. A larger message is a page of its own. Rows are read a few at a time, because each may be large.
     """
-    until = world.clock.monotonic() + READ_WITHIN_S
+    until = world.clock.monotonic() + PAGE_WITHIN_S
     views = ViewsOfTopic(world, topic)
     listed = stored.retained_rows(world.store, topic, after=cursor or "", limit=limit + 1)
     shown: list[MessageView] = []
